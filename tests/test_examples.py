@@ -21,7 +21,7 @@ from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 from scipy import stats
 
-from decobandit import Policy, State, make_policy, optimum, simulate
+from decobandit import Policy, Problem, State, evaluate, make_policy, optimum, simulate
 from decobandit.studies import load_study, run_study
 from decobandit.trials import verify_export
 from helpers import kind_examples
@@ -190,6 +190,16 @@ def check_floors(names: Names) -> None:
         assert np.interp(power, additive[:, 1], additive[:, 0]) > successes
 
 
+def check_random_end(names: Names) -> None:
+    """Greedy does not look at the law: its rewards are differences of values at known ends."""
+    known = [0.0, *(evaluate(Problem.uniform(2, n), "greedy").value for n in range(1, 60))]
+    problem = names["problems"]["uniform, 1 to 59"]
+    value = float(problem.survival @ np.diff(known)) / problem.survival.sum()
+    assert names["rows"]["uniform, 1 to 59"]["greedy"] == pytest.approx(value, rel=1e-12)
+    for row in names["rows"].values():
+        assert row["greedy"] <= row["optimum"] <= row["announced"] <= row["bound"]
+
+
 def check_judgements(names: Names) -> None:
     leader, reach = names["leader"], names["reach"]
     assert names["ceiling"] == pytest.approx(reach[0])
@@ -321,6 +331,7 @@ CHECKS: dict[str, Callable[[Names], None]] = {
     "plot_deployment": check_deployment,
     "plot_floors": check_floors,
     "plot_judgements": check_judgements,
+    "plot_random_end": check_random_end,
     "plot_event_counts": kind_examples.check_event_counts,
     "plot_hourly_batches": check_hourly_batches,
     "plot_live_trial": check_live_trial,

@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from .problem import NormalNormal as NormalNormal
     from .problem import Problem as Problem
     from .problem import ProblemError as ProblemError
+    from .problem import RandomHorizon as RandomHorizon
     from .problem import Reward as Reward
     from .problem import State as State
     from .problem import Terminal as Terminal

@@ -171,7 +171,7 @@ class Calibration:
         self._workers = workers
         self._max_sweeps = MAX_SWEEPS if sweeps is None else sweeps
         self.base = base
-        self.weight = np.ones(problem.stages)
+        self.weight = problem.survival
         if problem.terminal is not None:
             self.weight[problem.horizon :] = problem.terminal.deploy
         self._scale = reward_scale(problem)
@@ -473,8 +473,9 @@ class TickCalibration(Calibration):
         super().__init__(problem, base, workers=workers)
         self.tick = tick
         self._flat = False
+        T = problem.horizon
         self._anchor = max(
-            float(np.maximum(group.reward_good, group.reward_bad)[: problem.horizon].max())
+            float((np.maximum(group.reward_good, group.reward_bad) / self.weight)[:T].max())
             for group in problem.groups
         )
         self._indices = Cache[tuple[int, int, int, int], float](CACHED_INDICES)
@@ -555,7 +556,7 @@ class TickCalibration(Calibration):
     def _window(self, group: int) -> int:
         """Return how many states of a row the frontier may pass in one tick, and some more."""
         arm = self.problem.groups[group]
-        spread = float((arm.reward_good - arm.reward_bad).min())
+        spread = float(((arm.reward_good - arm.reward_bad) / self.weight).min())
         weight = arm.alpha + arm.beta + self.problem.stages
         passed = int(min(2.0 * self.tick / spread * weight, MAX_TICK_WINDOW))
         return min(4 + passed, MAX_TICK_WINDOW, self.problem.stages + 1)

@@ -6,9 +6,9 @@
                                                        mean reward at stage s, expected
     root            kappa * scale * sqrt((T - s) / T)  a premium that fades with the time left
 
-The surcharge c, the same at every stage (and `deploy` times as large for the deployment, which is
-worth that many pulls), is added to them. It may come in steps, one `tick` apart:
-`kernels.calibrated`.
+The surcharge c, the same at every stage that is played (and `deploy` times as large for the
+deployment, which is worth that many pulls), is added to them. It may come in steps, one `tick`
+apart: `kernels.calibrated`.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class PricePath:
         if self.kappa:
             left = np.maximum(problem.horizon - np.arange(problem.stages), 0)
             left = np.minimum(left / (problem.horizon - start), 1.0)
-            base += self.kappa * reward_scale(problem) * np.sqrt(left)
+            base += self.kappa * reward_scale(problem) * np.sqrt(left) * problem.survival
         return base
 
     def to_dict(self) -> dict[str, Any]:

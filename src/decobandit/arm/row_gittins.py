@@ -52,7 +52,8 @@ class Priced(NamedTuple):
 class RowGittins:
     """Indices of one group of arms: of all states by stage, once they are asked for; of one.
 
-    base (stages,): price path to which the surcharge is added; flat by default.
+    base (stages,): price path to which the surcharge is added, at every stage as often as the stage
+    is expected to be played; flat by default.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class RowGittins:
         self.graph = arm_graph(problem, self._group, Grid(refine=refine))
         self._rewards = Rewards(problem, self._group, self.graph)
         self._path = np.zeros(problem.stages) if base is None else base
+        self._weight = problem.survival[: problem.horizon]
 
     @cached_property
     def _scaled(self) -> Scaled:
@@ -70,8 +72,9 @@ class RowGittins:
         last, height = rewards.last, float(np.ptp(rewards.last))
         bottom = float(rows.mean.min())
         span = float(rows.mean.max()) - bottom
+        weight = self._weight[:, None]
         ends = base[:, None] + factor[:, None] * np.array([bottom, bottom + span])
-        shift, top = float(ends.min()), float(ends.max()) + height
+        shift, top = float((ends / weight).min()), float((ends / weight).max()) + height
         room, offsets = float(np.ptp(ends, axis=1).sum()) + height, ends[:, 0]
         deployed = np.zeros(0)
         if deploy:
@@ -81,7 +84,7 @@ class RowGittins:
         scale = top - shift
         if scale < np.finfo(float).tiny:  # the same reward whatever happens
             scale, factor = 1.0, np.zeros(T)
-            ends = np.full_like(ends, shift)
+            ends = shift * np.repeat(weight, 2, axis=1)
         if deploy:
             deployed = (offsets[-1] - shift + (rows.mean - bottom)) / scale
         off = float(np.abs(offsets).max()) * (1.0 + deploy) if np.ptp(offsets) else 0.0
@@ -91,13 +94,13 @@ class RowGittins:
             shift=shift,
             scale=scale,
             mean=(rows.mean - bottom) / (span or 1.0),
-            base=(ends[:, 0] - shift) / scale,
+            base=(ends[:, 0] - shift * self._weight) / scale,
             factor=factor * span / scale,
             rise=rise / scale,
             fall=fall / scale,
             deployed=deployed,
             last=last / scale,
-            low=0.0 if self._is_steady else -room / scale,
+            low=0.0 if self._is_steady else -room / scale / float(self._weight.min()),
             noise=0.0 if self._is_steady else float(np.finfo(float).eps * noise),
         )
 
@@ -109,7 +112,7 @@ class RowGittins:
         """
         T, rewards = self.problem.horizon, self._rewards
         steady = [rewards.base - self._path[:T], rewards.factor]
-        constant = all(bool(np.all(x == x[0])) for x in steady)
+        constant = all(bool(np.all(x == x[0])) for x in (*steady, self._weight))
         return constant and not rewards.deploy and self._group.terminal is None
 
     def _priced(self, surcharge: float, place: Ints, first: int, lowest: int) -> Priced:
@@ -125,8 +128,9 @@ class RowGittins:
         out = np.empty((2 if self._is_steady else 4, self._size(place)))
         D, V, dV = np.empty((3, graph.size))
         for above, below in legs(T, first, float(graph.arrays.weights.size)):
-            earned = (scaled.mean, scaled.base, scaled.factor, final, scaled.rise, scaled.fall)
-            span = (surcharge, above, below, lowest, place)
+            charged = scaled.base - surcharge * self._weight
+            earned = (scaled.mean, charged, scaled.factor, final, scaled.rise, scaled.fall)
+            span = (self._weight, above, below, lowest, place)
             advantages(graph.arrays, *earned, *span, D, V, dV, out)
         return Priced(surcharge, out)
 

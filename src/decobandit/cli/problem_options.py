@@ -32,6 +32,10 @@ def _problem_option(metavar: str, text: str, default: str | None = None) -> Any:
 
 Arms = Annotated[int | None, _problem_option("K", "Number of equal arms.")]
 Horizon = Annotated[int | None, _problem_option("T", "Number of stages.")]
+HorizonLaw = Annotated[
+    str | None,
+    _problem_option("LAW", "Random number of stages, such as geometric:mean=50,most=400."),
+]
 PriorGood = Annotated[float | None, _problem_option("A", "Prior weight of good outcomes.", "1")]
 PriorBad = Annotated[float | None, _problem_option("B", "Prior weight of bad outcomes.", "1")]
 Batch = Annotated[int | None, _problem_option("M", "Pulls per stage, shared among arms.")]
@@ -56,6 +60,7 @@ def problem_from(
     problem: ProblemFile = None,
     arms: Arms = None,
     horizon: Horizon = None,
+    horizon_law: HorizonLaw = None,
     prior_good: PriorGood = None,
     prior_bad: PriorBad = None,
     batch: Batch = None,
@@ -68,7 +73,7 @@ def problem_from(
     """Return the problem of a file or of options."""
     fields = _given(
         arms=arms,
-        horizon=horizon,
+        horizon=horizon if horizon_law is None else _law(horizon_law),
         prior=_prior(prior_good, prior_bad),
         pulls_per_stage=batch,
         repeat=None if batch is None else True,
@@ -80,8 +85,10 @@ def problem_from(
         raise typer.BadParameter("give a problem file, or --arms and --horizon, not both")
     if problem is not None:
         return _problem_in(problem)
-    if arms is None or horizon is None:
+    if arms is None or "horizon" not in fields:
         raise typer.BadParameter("give a problem file, or both --arms and --horizon")
+    if horizon is not None and horizon_law is not None:
+        raise typer.BadParameter("give one of --horizon and --horizon-law")
     if unit is not None and batch is None:
         raise typer.BadParameter("--unit: says how a batch is shared; give --batch too")
 
@@ -89,6 +96,13 @@ def problem_from(
         return problems.EqualArms(**fields).problem()
     except problems.InvalidProblem as error:
         raise problems.ProblemError(error.line(_OPTION_OF_FIELD.__getitem__)) from None
+
+
+def _law(text: str) -> problems.RandomHorizon:
+    try:
+        return problems.RandomHorizon.parse(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"--horizon-law: {str(error).removeprefix('horizon: ')}") from None
 
 
 def _prior(good: float | None, bad: float | None) -> dict[str, float] | None:

@@ -261,9 +261,7 @@ def _plan(made: Trial, store: Store) -> dict[str, Any]:
 
 
 def _print_plan(made: Trial, db: str | None) -> None:
-    pulls = made.problem.pulls_per_stage
-    stages = f" of {pulls} pulls" * (pulls > 1)
-    print(f"trial {made.name} ({made.id}): {made.policy}, horizon {made.problem.horizon}{stages}")
+    print(f"trial {made.name} ({made.id}): {made.policy}, {made.problem.described()}")
     best = made.settings.best_bound
     if best is None:
         print(f"{made.policy} needs no prices; no bound: the dual was not solved")

@@ -144,6 +144,8 @@ def operating_characteristics(
             "exact: measurements, counts and times have infinitely many states; simulate",
             field="exact",
         )
+    if exact and problem.random_horizon is not None:
+        raise Unsupported("exact: trials end at random; simulate", field="exact")
     check_asked(design)
     names = design.policies or POLICIES
     context = Context(problem, tol=tol, ties=ties, under_rules=True)

@@ -54,7 +54,7 @@ class _Level:
 def can_follow(policy: RuledPolicy) -> bool:
     """Whether the states are few enough, and the policy's probabilities known."""
     problem, inner, delay = policy.problem, policy.inner, policy.rules.delay
-    if not all(group.model.finite for group in problem.groups):
+    if problem.random_horizon or not all(group.model.finite for group in problem.groups):
         return False
     single = problem.pulls_per_stage == 1 and not problem.repeat
     # a batch must be shared in one way

@@ -121,7 +121,12 @@ class _Chunk:
         none = np.zeros((E, K), np.int64)
         trials = _Trials(np.arange(E), (none,), np.ones((E, K), np.bool_))
         m, horizon, delay = problem.pulls_per_stage, problem.horizon, rules.delay
+        ends = self._ends(E)
         for t in range(horizon + delay + 1):
+            over = ends[trials.number] <= t
+            if over.any():
+                self._end(trials.some(over), np.zeros(int(over.sum()), np.int8), None)
+                trials = trials.some(~over)
             known = m * max(0, min(t - delay, horizon))
             before = m * max(0, min(t - 1 - delay, horizon))
             if rules.looks_between(before, known):
@@ -137,6 +142,13 @@ class _Chunk:
                 trials = replace(trials, given=trials.given[1:])
         self._end(trials, np.zeros(len(trials.number), np.int8), None)
         return Endings.joined(self.parts)
+
+    def _ends(self, number: int) -> Ints:
+        """Return the stage at which each trial ends, drawn; beyond all where it is known."""
+        problem = self.policy.problem
+        if problem.random_horizon is None:
+            return np.full(number, problem.horizon + self.policy.rules.delay + 1)
+        return np.searchsorted(-problem.survival, -self.rng.random(number))
 
     def _stats(self, trials: _Trials, pulls: Ints) -> Floats:
         """Statistics after so many pulls, (E, K, W)."""

@@ -91,7 +91,7 @@ class Evaluation(Tabular):
     truth: tuple[Any, ...] | None = doc(
         "True success probabilities, or what stands for them of arms of other kinds.", default=None
     )
-    variance: float | None = doc("Of the total reward.", default=None)
+    variance: float | None = doc("Of the total reward; None where the horizon is random.", default=None)
     arm_pulls: tuple[float, ...] | None = doc("(arms,) expected pulls.", default=None)
     best_arm_probability: float | None = doc(
         "That at the end the largest posterior mean is a best arm's. Where all arms are equal "
@@ -232,6 +232,7 @@ def evaluate(
     rewards = total.rewards.copy()
     rewards.flags.writeable = False
     arm_pulls = tuple(total.pulls.tolist())
+    known_end = problem.random_horizon is None
     return Evaluation(
         policy=made.name,
         value=value,
@@ -244,9 +245,9 @@ def evaluate(
         merged=total.merged,
         seconds=clock.seconds(),
         truth=_plain(problem, known),
-        variance=total.variance,
+        variance=total.variance if known_end else None,
         arm_pulls=None if known is None else arm_pulls,
-        best_arm_probability=total.best_arm,
+        best_arm_probability=total.best_arm if known_end else None,
     )
 
 

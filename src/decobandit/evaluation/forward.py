@@ -101,6 +101,7 @@ class Forward:
         self.arms: list[ArmStates] = states_of_arms(self.problem, truth, moments=truth is not None)
         self.merged = truth is None and merges(policy)
         self.unit = self.problem.unit if self.problem.repeat else 1
+        self.survival = self.problem.survival
 
     def run(self) -> Total:
         """Follow all stages."""
@@ -215,7 +216,8 @@ class Forward:
                 )
                 base, factor = arm.group.reward_base[t], arm.group.reward_factor[t]
                 total.rewards[t] += float(weights[own] @ (n * base + factor * value))
-            total.pulls[k] += 0.0 if deployed else float(weights @ pulls)
+            if not deployed:
+                total.pulls[k] += float(self.survival[t] * (weights @ pulls))
             if self.watch is not None:
                 units = pulls if deployed else pulls // self.unit
                 masses = np.zeros((int(codes.max()) + 1, int(units.max()) + 1))

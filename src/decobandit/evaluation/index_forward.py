@@ -150,7 +150,8 @@ class IndexForward:
             total.probability = float(level.moments[:used, 0].sum())
             total.rewards[t] += total.probability * now.pulls * self._less(t)
             for own, pulled in zip(members, pulls.sum(axis=1), strict=True):
-                total.pulls[own] += pulled / len(own) if t < self.problem.horizon else 0.0
+                if t < self.problem.horizon:
+                    total.pulls[own] += self.problem.survival[t] * pulled / len(own)
             if self.watch is not None:
                 masses = _masses(places, level.rows[:used], level.moments[:used, 0], pulls.shape)
                 resting = np.maximum(masses - pulls, 0.0)  # below zero only by rounding

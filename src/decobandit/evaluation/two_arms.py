@@ -117,7 +117,7 @@ def follow_two_arms(policy: Policy, truth: Truth | None, progress: Report | None
         chances = policy.probabilities(t, States.of_counts(problem, level.pulls, level.good))
         total.states += len(level.pulls)
         total.probability = float(level.moments[:, 0].sum())
-        total.pulls += level.moments[:, 0] @ chances
+        total.pulls += problem.survival[t] * (level.moments[:, 0] @ chances)
         level, total.rewards[t] = level.after(problem, chances, truth)
         if progress is not None:
             stages = problem.horizon

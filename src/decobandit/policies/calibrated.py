@@ -81,7 +81,7 @@ class CalibratedPolicy(IndexPolicy):
     ) -> None:
         super().__init__(problem, ties=ties)
         self.name = name or self.name
-        self.path = path
+        self.path, self.survival = path, problem.survival
         self._rows: list[RowGittins] = []  # of other outcomes than good or bad
         if not problem.is_binary:
             if not path.flat:
@@ -105,7 +105,9 @@ class CalibratedPolicy(IndexPolicy):
         return cls(context.problem, ties=context.ties)
 
     def stage_index(self, stage: int) -> Floats:
-        return self.calibration.stage_index(stage)
+        table = self.calibration.stage_index(stage)
+        played = self.survival[stage]  # surcharges are those of stages that are played
+        return table if played == 1.0 else played * table
 
     def refuse_large(self) -> None:
         if not self._rows:
@@ -116,13 +118,13 @@ class CalibratedPolicy(IndexPolicy):
 
     def index(self, stage: int, group: int, stats: Floats) -> Floats:
         if self._rows:
-            return self._rows[group].index(stage, stats)
+            return np.asarray(self.survival[stage] * self._rows[group].index(stage, stats))
         counts = stats.reshape(-1, 2).astype(np.int64)
         if isinstance(self.calibration, KnotCalibration):
             index = self.calibration.indices(stage, group, counts)
         elif self._one_by_one:  # the same number
             single = [self.calibration.index(stage, group, int(g), int(b)) for g, b in counts]
-            index = np.array(single)
+            index = self.survival[stage] * np.array(single)
         else:
             n = counts.sum(axis=1)
             index = self.stage_index(stage)[group, n * (n + 1) // 2 + counts[:, 0]]
@@ -130,7 +132,7 @@ class CalibratedPolicy(IndexPolicy):
 
     def exact_index(self, stage: int, group: int, stats: Floats) -> float:
         if self._rows:
-            return self._rows[group].root(stage, stats)
+            return float(self.survival[stage]) * self._rows[group].root(stage, stats)
         return super().exact_index(stage, group, stats)
 
     def arm_index(self, stage: int, group: int, stats: Stats) -> ArmIndex:

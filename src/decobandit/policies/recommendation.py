@@ -214,7 +214,9 @@ def recommend_each(
 
 
 def _decided(made: Policy, stage: int, seen: State, rng: Rng) -> Recommendation:
-    problem, pulls = made.problem, None
+    problem, pulls, price = made.problem, None, made.price(stage)
+    if price is not None:
+        price /= float(problem.survival[stage])
     if problem.repeat:
         pulls = made.allocation(stage, seen, generator_of(rng))
         chosen = tuple(sorted(np.flatnonzero(pulls).tolist(), key=lambda arm: -pulls[arm]))
@@ -224,7 +226,7 @@ def _decided(made: Policy, stage: int, seen: State, rng: Rng) -> Recommendation:
         policy=made.name,
         chosen=tuple(problem.arms[arm].name for arm in chosen),
         stage=stage,
-        price=made.price(stage),
+        price=price,
         arms=_reports(made, stage, seen, pulls),
         deploy=stage == problem.horizon,
         pulls=pulls,
@@ -284,8 +286,11 @@ def known_of_arm(problem: Problem, state: State, k: int) -> dict[str, Any]:
 
 def _parts(policy: Policy, stage: int, state: State) -> tuple[Floats, Floats | None, Floats | None]:
     """Expected reward, value of information and index of every arm; None where there is none."""
-    rewards = _expected_rewards(policy.problem, stage, state)
+    played = policy.problem.survival[stage]  # numbers are those of a stage that is
+    rewards = _expected_rewards(policy.problem, stage, state) / played
     indices = None if policy.randomised else policy.indices(stage, state)
+    if indices is not None:
+        indices = indices / played
     if indices is None or not policy.splits_index:
         return rewards, None, indices
     return rewards, indices - rewards, indices

@@ -65,7 +65,8 @@ def rising_rewards(problem: Problem) -> str | None:
 def steady_rewards(problem: Problem) -> str | None:
     """Rewards are the same at all stages."""
     for group in problem.groups:
-        if any(np.any(rewards[: problem.horizon] != rewards[0]) for rewards in group.rewards):
+        rewards = [played[: problem.horizon] for played in group.played_rewards]
+        if any(np.any(played != played[0]) for played in rewards):
             name = problem.arms[group.members[0]].name
             return (
                 f"discounts the same reward at all stages; those of arm {name!r} change; {GENERAL}"

@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from .fields import is_name as is_name
     from .fields import whole_number as whole_number
     from .groups import Group as Group
+    from .horizon import HorizonOrLaw as HorizonOrLaw
+    from .horizon import RandomHorizon as RandomHorizon
     from .kernels.arms import Arms as Arms
     from .model import EqualArms as EqualArms
     from .model import Problem as Problem

@@ -174,8 +174,10 @@ def pull_rewards(problem: Problem) -> tuple[Floats, Floats]:
     the deployment is taken instead, if there is one.
     """
     groups = [problem.groups[k] for k in problem.group_of_arm]
-    base = _stage_means([group.reward_base[: problem.horizon] for group in groups])
-    factor = _stage_means([group.reward_factor[: problem.horizon] for group in groups])
+    base, factor = (
+        _stage_means([group.played_rewards[part][: problem.horizon] for group in groups])
+        for part in (0, 1)
+    )
     if problem.terminal is not None and not factor.any() and np.ptp(base) == 0.0:
         base = np.array([group.reward_base[-1] for group in groups])
         factor = np.array([group.reward_factor[-1] for group in groups])

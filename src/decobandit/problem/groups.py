@@ -26,13 +26,15 @@ class Group:
     """Exchangeable arms, and what kernels need to know of any one of them (arrays: read-only).
 
     A pull at stage t of an arm whose next outcome is expected to count x earns reward_base[t] +
-    reward_factor[t] x. Priors and rewards of good and bad outcomes are there for arms that have
-    such outcomes only: reading them of others is refused.
+    reward_factor[t] x. Where the horizon is random, this is weighted by the probability that the
+    stage is played; `stage_rewards` are what a pull earns if it is. Priors and rewards of good and
+    bad outcomes are there for arms that have such outcomes only: reading them of others is refused.
     """
 
     members: tuple[int, ...]  # positions of its arms in the problem
     model: ArmModel
     rewards: tuple[FloatArray, FloatArray]  # (stages,) each: good and bad, or factor and base
+    stage_rewards: tuple[FloatArray, FloatArray]  # the same without weights
     terminal: FloatArray | None  # (slab,): row n, of n+1 entries, starts at n(n+1)/2
 
     @property
@@ -53,11 +55,6 @@ class Group:
         )
         parts += [] if self.terminal is None else [self.terminal]
         return max(float(np.abs(part).max()) for part in parts)
-
-    def earned(self, stage: Sequence[int], value: FloatArray) -> FloatArray:
-        """Of outcomes that count so much, at their stages, (n,)."""
-        first, other = (rewards[list(stage)] for rewards in self.rewards)
-        return np.asarray(value * first + (1.0 - value) * other)
 
     def last_rewards(self, stats: FloatArray) -> FloatArray:
         """By the table of last rewards, of arms with these statistics, (..., width) -> (...)."""
@@ -113,6 +110,12 @@ class Group:
         """What the expected outcome is multiplied by, (stages,)."""
         return self.rewards[0] - self.rewards[1] if self.is_binary else self.rewards[0]
 
+    @cached_property
+    def played_rewards(self) -> tuple[FloatArray, FloatArray]:
+        """Base and factor of stages that are known to be played, (stages,) each."""
+        first, base = self.stage_rewards
+        return base, first - base if self.is_binary else first
+
 
 # not kept in the problem: == compares what a problem keeps, and arrays cannot be compared so
 @lru_cache(maxsize=64)
@@ -143,8 +146,12 @@ class _Shared:
         return self._by_source[key]
 
 
-def groups_of(arms: Sequence[Arm], T: int, deploy: float | None) -> tuple[Group, ...]:
-    """Exchangeable arms (same prior, reward, last reward), in order of first appearance."""
+def groups_of(arms: Sequence[Arm], survival: FloatArray, deploy: float | None) -> tuple[Group, ...]:
+    """Exchangeable arms (same prior, reward, last reward), in order of first appearance.
+
+    survival (T,): probability that each stage is played.
+    """
+    T = survival.size
     last_good = [] if deploy is None else [deploy]
     last_bad = [0.0] * len(last_good)
     good = _Shared(lambda reward: np.append(np.broadcast_to(reward, (T,)), last_good))
@@ -166,7 +173,20 @@ def groups_of(arms: Sequence[Arm], T: int, deploy: float | None) -> tuple[Group,
         contents[key] = (arm, rewards, terminal)
         members.setdefault(key, []).append(position)
 
+    def weighted(rewards: FloatArray) -> FloatArray:
+        if np.all(survival == 1.0):
+            return rewards
+        array = survival * rewards
+        array.flags.writeable = False
+        return array
+
     return tuple(
-        Group(tuple(members[key]), model_of(arm), rewards, terminal)
+        Group(
+            tuple(members[key]),
+            model_of(arm),
+            (weighted(rewards[0]), weighted(rewards[1])),
+            rewards,
+            terminal,
+        )
         for key, (arm, rewards, terminal) in contents.items()
     )

@@ -22,6 +22,7 @@ from ..support import Card, Shown, look_alike_keys, refuse
 from .arms import FLAT_PRIOR, Arm, Prior, Reward, numbered
 from .fields import MAX_ARMS, MAX_PULLS, ArmCount, Flag, NotNegative, PositiveNumber, StageCount
 from .groups import Group, group_of_arm, groups_of
+from .horizon import HorizonOrLaw, RandomHorizon
 from .model_base import Frozen
 
 FloatArray = NDArray[np.float64]
@@ -80,7 +81,7 @@ Arms = Annotated[
 class ProblemFields(Frozen):
     """What describes a problem."""
 
-    horizon: Horizon
+    horizon: HorizonOrLaw
     pulls_per_stage: PullsPerStage = 1
     repeat: Repeat = False
     unit: Unit = 1
@@ -92,7 +93,7 @@ class EqualArms(Frozen):
     """A problem of equal arms, as `Problem.uniform`, studies and options describe it."""
 
     arms: Annotated[ArmCount, Field(description="Number of equal arms.")] = 5
-    horizon: Horizon = 20
+    horizon: HorizonOrLaw = 20
     prior: Annotated[Prior, Field(description="Of every arm.")] = FLAT_PRIOR
     pulls_per_stage: PullsPerStage = 1
     repeat: Repeat = False
@@ -118,8 +119,9 @@ class Problem(Shown, ProblemFields):
 
     Parameters
     ----------
-    horizon : int
-        Number of stages.
+    horizon : int or RandomHorizon
+        Number of stages, or its law. The attribute is the largest number of stages; the law, where
+        there is one, is the attribute `random_horizon`.
     arms : sequence of Arm
         The arms; their names differ.
     pulls_per_stage : int
@@ -146,9 +148,26 @@ class Problem(Shown, ProblemFields):
     2
     """
 
+    horizon: Horizon
+    random_horizon: RandomHorizon | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_law(cls, tree: Any) -> Any:
+        law = tree.get("horizon") if isinstance(tree, Mapping) else None
+        if isinstance(law, Mapping):
+            law = RandomHorizon(**law)
+        if not isinstance(law, RandomHorizon):
+            return tree
+        return {**tree, "horizon": law.stages, "random_horizon": law}
+
     @staticmethod
     def uniform(
-        arms: int = 5, horizon: int = 20, *, prior: Prior = FLAT_PRIOR, **settings: Any
+        arms: int = 5,
+        horizon: int | RandomHorizon = 20,
+        *,
+        prior: Prior = FLAT_PRIOR,
+        **settings: Any,
     ) -> "Problem":
         """Equal arms named arm-1, arm-2, ...
 
@@ -156,8 +175,8 @@ class Problem(Shown, ProblemFields):
         ----------
         arms : int
             Number of arms.
-        horizon : int
-            Number of stages.
+        horizon : int or RandomHorizon
+            Number of stages, or its law.
         prior : prior of any outcome model
             Of every arm.
         **settings
@@ -201,12 +220,16 @@ class Problem(Shown, ProblemFields):
         if self.terminal is not None and any(arm.terminal is not None for arm in self.arms):
             rule = "must be 0 when an arm has a terminal table: choose one of the two forms"
             refuse(rule, found=self.terminal.deploy, at=("terminal", "deploy"))
+        if self.random_horizon is not None:
+            _check_law(self)
         return self
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """A copy with some fields changed, checked like a new problem."""
         # the inherited method would skip the checks and keep the groups of the old problem
         fields = {name: getattr(self, name) for name in type(self).model_fields}
+        law = fields.pop("random_horizon")
+        fields["horizon"] = fields["horizon"] if law is None else law
         return type(self)(**fields | dict(update or {}))
 
     def described(self) -> str:
@@ -220,7 +243,9 @@ class Problem(Shown, ProblemFields):
         """
         pulls = self.pulls_per_stage
         several = f", {pulls} pulls per stage" if pulls > 1 else ""
-        return f"{self.n_arms} arms, horizon {self.horizon}{several}"
+        law = self.random_horizon
+        horizon = f"horizon {self.horizon}" if law is None else law.described()
+        return f"{self.n_arms} arms, {horizon}{several}"
 
     def __repr__(self) -> str:
         return f"Problem({self.described()})"
@@ -258,6 +283,13 @@ class Problem(Shown, ProblemFields):
         return self.horizon + (self.terminal is not None)
 
     @property
+    def survival(self) -> FloatArray:
+        """Probability that each stage is played, (stages,); 1 where the horizon is known."""
+        if self.random_horizon is None:
+            return np.ones(self.stages)
+        return np.array(self.random_horizon.probabilities)
+
+    @property
     def most_pulls(self) -> int:
         """Pulls that one arm may take in all stages."""
         return self.horizon * (self.pulls_per_stage if self.repeat else 1)
@@ -279,7 +311,7 @@ class Problem(Shown, ProblemFields):
     def groups(self) -> tuple[Group, ...]:
         """Exchangeable arms (same prior, reward, last reward), in order of first appearance."""
         deploy = None if self.terminal is None else self.terminal.deploy
-        return groups_of(self.arms, self.horizon, deploy)
+        return groups_of(self.arms, self.survival[: self.horizon], deploy)
 
     @property
     def is_binary(self) -> bool:
@@ -290,6 +322,16 @@ class Problem(Shown, ProblemFields):
     def group_of_arm(self) -> IntArray:
         """Position in `groups` of each arm's group, shape (K,)."""
         return group_of_arm(self.groups)
+
+
+def _check_law(problem: Problem) -> None:
+    """Refuse last rewards at a random end: their worth would depend on when it comes."""
+    rule = "must be left out where the horizon is random: the last stage is not known in advance"
+    if problem.terminal is not None:
+        refuse(rule, found=problem.terminal.deploy, at=("terminal", "deploy"))
+    for position, arm in enumerate(problem.arms):
+        if arm.terminal is not None:
+            refuse(rule, found=arm.terminal, at=("arms", position, "terminal"))
 
 
 def _check_unit(unit: int, pulls: int, repeat: bool) -> None:

@@ -83,9 +83,14 @@ class ProblemTable(Written, ProblemFields):
         """Number of arms, counts included."""
         return sum(entry.count for entry in self.arms)
 
+    @property
+    def most_stages(self) -> int:
+        """Largest number of stages."""
+        return self.horizon if isinstance(self.horizon, int) else self.horizon.stages
+
     def problem(self) -> Problem:
         """The problem; errors have the places of this table, which counts entries, not arms."""
-        fields = {name: getattr(self, name) for name in Problem.model_fields}
+        fields = {name: getattr(self, name) for name in ProblemFields.model_fields}
         fields["arms"] = tuple(arm for entry in self.arms for arm in entry.expand())
         try:
             return Problem(**fields)
@@ -128,15 +133,17 @@ def designed_from_dict(tree: Any, *, source: str = "<dict>") -> tuple[Problem, D
     try:
         return DesignedTable.from_tree(tree).designed()
     except InvalidProblem as error:
-        raise ProblemError(f"{source}: {error}") from None
+        raise ProblemError(f"{source}: {error}", field=error.field) from None
 
 
 def problem_to_dict(problem: Problem) -> dict[str, Any]:
     """The tree of tables, lists and numbers that a file holds; `problem_from_dict` undoes it."""
     # the keys of batches are left out elsewhere: files stay short
-    alone = {"arms"} if problem.repeat else {"arms", "repeat", "unit"}
+    alone = {"arms", "random_horizon"} | (set() if problem.repeat else {"repeat", "unit"})
     tree = problem.model_dump(mode="json", exclude=alone, exclude_none=True)
     tree["arms"] = list(_entries(problem.arms))
+    if problem.random_horizon is not None:
+        tree["horizon"] = problem.random_horizon.model_dump(mode="json")
     return {key: tree[key] for key in ProblemTable.model_fields if key in tree}
 
 

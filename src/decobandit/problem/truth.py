@@ -119,8 +119,9 @@ def true_problem(
         )
     if horizon != problem.horizon:
         _refuse_other_horizon(problem)
+    stages = {} if true_horizon is None else {"horizon": horizon}
     if truth_prior is None:
-        return problem.model_copy(update={"horizon": horizon})
+        return problem.model_copy(update=stages)
     if isinstance(truth_prior, Sequence):
         priors = list(truth_prior)
     else:
@@ -138,7 +139,7 @@ def true_problem(
                 field="truth_prior",
             )
         arms.append(arm.model_copy(update={"prior": prior}))
-    return problem.model_copy(update={"arms": tuple(arms), "horizon": horizon})
+    return problem.model_copy(update={"arms": tuple(arms)} | stages)
 
 
 def _same_outcomes(prior: Prior, other: Prior) -> bool:

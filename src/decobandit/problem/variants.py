@@ -82,7 +82,9 @@ def remaining_problem(problem: Problem, stage: int, state: State) -> Problem:
         )
         for arm, stats in zip(problem.arms, state.stats(problem), strict=True)
     )
-    return problem.model_copy(update={"arms": arms, "horizon": problem.horizon - stage})
+    law = problem.random_horizon
+    horizon = problem.horizon - stage if law is None else law.part(slice(stage, None))
+    return problem.model_copy(update={"arms": arms, "horizon": horizon})
 
 
 def _with_rewards(arm: Arm, stages: slice | Ints) -> Arm:
@@ -106,7 +108,9 @@ def thinned(problem: Problem, number: int) -> Problem:
     arms = [
         _with_rewards(arm, stages).model_copy(update={"terminal": None}) for arm in problem.arms
     ]
-    return problem.model_copy(update={"horizon": number, "arms": arms})
+    law = problem.random_horizon
+    horizon = number if law is None else law.part(stages)
+    return problem.model_copy(update={"horizon": horizon, "arms": arms})
 
 
 def unit_pulls(problem: Problem) -> Problem:

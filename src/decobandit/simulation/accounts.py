@@ -12,6 +12,9 @@ Columns of kept pulls
     stage, arm      of the pull; arms by position
     outcome         as its model has it: 1 good, 0 bad; where pulls are shared, good and pulls
     reward          what it earned. A deployed arm has no outcome, and earns by its true mean
+                    (where the horizon is random, an episode has the pulls up to an end that is
+                    drawn for it; estimates weigh all stages by the probability that they are
+                    played, which has the same mean and a smaller error)
     truth           true success probability, or mean, of the arm in this draw
     weight          of the draw, 1 on average; where priors are nearly certain, weights differ
 
@@ -230,7 +233,8 @@ class PullRecord:
         most = min(problem.pulls_per_stage, problem.n_arms)
         rows = float(world.draws) * world.per_draw * problem.stages * most
         refuse_over(BYTES_OF_ROW * rows, f"{rows:.0f} pulls kept", "keep fewer draws")
-        self._per_draw = world.per_draw
+        self._per_draw, self._survival = world.per_draw, problem.survival
+        self._ends = world.ends()
         self._parts: list[dict[str, Column]] = []
 
     def add(self, episode: Ints, stage: Ints, arm: Ints, **columns: Floats | Ints) -> None:
@@ -262,9 +266,12 @@ class PullRecord:
         )
 
     def columns(self, weights: Floats) -> dict[str, Column]:
-        """Return all pulls by episode, stage and arm; weights (draws,)."""
+        """Return all pulls by episode, stage and arm, up to drawn ends; weights (draws,)."""
         names: Sequence[str] = list(self._parts[0])
         joined = {name: np.concatenate([part[name] for part in self._parts]) for name in names}
+        played = joined["stage"] < self._ends[joined["episode"]]
+        joined = {name: column[played] for name, column in joined.items()}
+        joined["reward"] = joined["reward"] / self._survival[joined["stage"]]
         order = np.lexsort((joined["arm"], joined["stage"], joined["episode"]))
         rows = {name: column[order] for name, column in joined.items()}
         draw, episode = np.divmod(rows.pop("episode"), self._per_draw)

@@ -132,6 +132,15 @@ class World:
         first = number * self.chunk_draws
         return slice(first, min(first + self.chunk_draws, self.draws))
 
+    def ends(self) -> Ints:
+        """Return how many stages each episode has, (draws * per_draw,): drawn where it is random.
+
+        From a stream of its own: outcomes and pulls do not depend on it.
+        """
+        episodes, survival = self.draws * self.per_draw, self.problem.survival
+        u = np.random.default_rng([self.seed, episodes]).random(episodes)
+        return np.searchsorted(-survival, -u, side="left")
+
     @property
     def largest_weight(self) -> float:
         """What no draw counts more than."""

@@ -130,8 +130,9 @@ def posterior_means(problem: Problem, pending: PendingState) -> Floats:
 def expected_rewards(problem: Problem, pending: PendingState) -> Floats:
     """Return the expected reward of a pull of every arm now, (arms,)."""
     stage, groups = pending.stage, [problem.groups[k] for k in problem.group_of_arm]
-    base = np.array([group.reward_base[stage] for group in groups])
-    factor = np.array([group.reward_factor[stage] for group in groups])
+    base, factor = np.array(
+        [[rewards[stage] for rewards in group.played_rewards] for group in groups]
+    ).T
     return np.asarray(base + factor * posterior_means(problem, pending))
 
 
@@ -252,7 +253,10 @@ def decide(
         )
     inputs = _Inputs.of(policy.problem, pending, rng)
     choice = _choice(policy, inputs)
-    price = None if prices is None else float(prices[pending.stage])
+    played = float(policy.problem.survival[pending.stage])  # numbers are those of a stage that is
+    if choice.values is not None:
+        choice = replace(choice, values=choice.values / played)
+    price = None if prices is None else float(prices[pending.stage]) / played
     information = None
     if policy.splits_index and choice.values is not None:
         information = choice.values - inputs.rewards

@@ -387,7 +387,8 @@ def _settings(report: TrialReport) -> list[Markup]:
     batch = "" if report.pulls_per_stage == 1 else f" of {report.pulls_per_stage} pulls"
     pairs = [
         ("Policy", report.policy),
-        ("Stages", f"{report.horizon}{batch}"),
+        ("Planned", report.planned),
+        ("Stages at most", f"{report.horizon}{batch}"),
         ("Ties", report.ties),
         ("Seed", report.seed),
         ("Created", f"{_minute(report.created_at)} UTC by {report.created_by}"),

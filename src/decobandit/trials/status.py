@@ -41,6 +41,7 @@ class Standing(Shown):
     version: str = doc("Version of decobandit.")
     horizon: int = doc("Number of stages.")
     pulls_per_stage: int = doc("Pulls of one stage.")
+    planned: str = doc("Arms, stages and pulls as planned, in words.")
     slots: int = doc("Total number of pulls.")
     allocated: int = doc("Slots in use.")
     told: int = doc("Slots with an outcome.")
@@ -91,12 +92,11 @@ def earned(ledger: Ledger) -> float:
         group = problem.groups[problem.group_of_arm[ledger.position(arm)]]
         for slot, part, before, tally in tallies(group.model, parts):
             if part.good is not None:
-                good, bad = group.reward_good[slot.stage], group.reward_bad[slot.stage]
-                total += part.good * float(good) + (part.told - part.good) * float(bad)
+                value = float(part.good)
             else:
                 value = group.model.format.tally_value(before, tally)
-                base, factor = group.reward_base[slot.stage], group.reward_factor[slot.stage]
-                total += float(base) * part.told + float(factor) * value
+            base, factor = (rewards[slot.stage] for rewards in group.played_rewards)
+            total += float(base) * part.told + float(factor) * value
     return total
 
 
@@ -113,7 +113,8 @@ def bound_from_here(ledger: Ledger, decider: Decider) -> float | None:
     arms = decider.value_of_arms(pending)
     if prices is None or arms is None:
         return None
-    return arms + float(problem.pulls[later] @ prices[later])
+    total = arms + float(problem.pulls[later] @ prices[later])
+    return total / float(problem.survival[pending.stage])
 
 
 def episode_of(ledger: Ledger, decider: Decider) -> Episode:
@@ -326,6 +327,7 @@ def status_of(ledger: Ledger, decider: Decider) -> Status:
         version=__version__,
         horizon=problem.horizon,
         pulls_per_stage=problem.pulls_per_stage,
+        planned=problem.described(),
         allocated=ledger.used,
         remaining=ledger.slots - ledger.used,
         open=tuple(slot for slot in ledger.allocations.values() if slot.state == "open"),

@@ -3,8 +3,10 @@
 The advantage of a pull at stage t is D_t = Q_t - V_{t+1}: the value of a pull less that of none. It
 is computed as such, not as a difference of two values:
 
-    D_{T-1}(s) = r_{T-1}(s) - c + E[V_T(s')] - V_T(s)
+    D_{T-1}(s) = r_{T-1}(s) + E[V_T(s')] - V_T(s)
     D_t(s)     = r_t(s) - r_{t+1}(s) + E[D_{t+1}(s')^+] - D_{t+1}(s)^-        t < T - 1
+
+r_t being the reward of a pull less its charge c w_t,
 
 so it is not negative by rounding where a pull can as well be made a stage later, and not lost where
 it falls with the stages left as 2^-(T-t).
@@ -15,6 +17,7 @@ advantage is not negative (`narrow`).
 
 Notations, besides those of `graph`
     c             surcharge, in the unit of the rewards that are passed
+    w (T,)        weight of the surcharge: probability that a stage is played
     place (T,)    where the states of a stage begin in `out`; negative: they are not stored
     out (2, N)    Q and dQ/dc; or (4, N): D, dQ/dc, V_{t+1} and dV_{t+1}/dc
 """
@@ -31,13 +34,14 @@ HALVINGS = 12
 
 @compiled
 def advantages(
-    graph, mean, base, factor, final, rise, fall, c, above, below, lowest, place, D, V, dV, out
+    graph, mean, base, factor, final, rise, fall, weight, above, below, lowest, place, D, V, dV, out
 ):
     """Go from stage `above` down to `below`, in rows `lowest` and beyond.
 
-    A pull earns base + factor * mean. final: V_T, and its slope in c. rise, fall (T,): what V_{t+1}
-    gains beyond the ends of a grid that V_{t+2} does not; of the last stage, what V_T gains. D, V,
-    dV (states,): of stage `above`; room where that is the end.
+    A pull earns base + factor * mean less its charge, c weight, which is part of base. final: V_T,
+    and its slope in c. rise, fall (T,): what V_{t+1} gains beyond the ends of a grid that V_{t+2}
+    does not; of the last stage, what V_T gains. D, V, dV (states,): of stage `above`; room where
+    that is the end.
     """
     start, T = graph.start, base.shape[0]
     widest = 0
@@ -59,11 +63,11 @@ def advantages(
             for k in range(end - low):
                 s = low + k
                 if t == T - 1:
-                    D[s] = base[t] - c + factor[t] * mean[s] + (gained[k] - V[s])
+                    D[s] = base[t] + factor[t] * mean[s] + (gained[k] - V[s])
                 else:
                     step = base[t] - base[t + 1] + (factor[t] - factor[t + 1]) * mean[s]
                     D[s] = step + gained[k] + min(D[s], 0.0)
-                pulled = slope[k] - 1.0
+                pulled = slope[k] - weight[t]
                 if place[t] >= 0:
                     i = place[t] + s
                     out[1, i] = pulled

@@ -53,7 +53,7 @@ def check_size(sent: ProblemTable, limits: Limits, most_stages: int | None = Non
     A small request must not allocate much memory.
     """
     most = most_stages or limits.max_horizon
-    if sent.n_arms > limits.max_arms or sent.horizon > most:
+    if sent.n_arms > limits.max_arms or sent.most_stages > most:
         field = in_body(("arms" if sent.n_arms > limits.max_arms else "horizon",))
         message = f"this server takes at most {limits.max_arms} arms and {most} stages"
         raise InvalidArgument(message, field=field)

@@ -293,6 +293,7 @@ class DesignOut(BaseModel):
     arms: list[str] = Field(description="Names of the arms; lists by arm have this order.")
     horizon: int = Field(description="Number of stages.")
     pulls_per_stage: int = Field(description="Pulls of one stage.")
+    planned: str = Field(description="Arms, stages and pulls as planned, in words.")
     settings: dict[str, Any] = Field(description="The design, with its defaults filled in.")
     ties: str = Field(description="How ties are broken.")
     draws: int = Field(description="Simulated trials, unless exact.")

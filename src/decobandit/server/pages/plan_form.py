@@ -14,7 +14,7 @@ from typing import Any
 
 from ...designs.reporting import beside_equal
 from ...policies import DEFAULT_POLICY, check_policies, policy_names
-from ...problem import Design, DesignedTable, InvalidProblem, Problem, Rules
+from ...problem import Design, DesignedTable, InvalidProblem, Problem, RandomHorizon, Rules
 from ...problem.problem_files import Format, format_problem, parse_tree
 from ...support import Place, dotted, one_line
 from ...trials import TrialError
@@ -162,7 +162,7 @@ class Draft:
             return self
         filled = replace(
             self,
-            horizon=str(problem.horizon),
+            horizon=str(problem.random_horizon or problem.horizon),
             pulls=str(problem.pulls_per_stage),
             deploy=deploy,
             rows=rows,
@@ -241,7 +241,7 @@ class Draft:
                 raise _bad_file(error) from None
             raise self._refused(error) from None
         except ValueError as error:  # too large
-            large = "horizon" if table.horizon > limits.max_horizon else "arms"
+            large = "horizon" if table.most_stages > limits.max_horizon else "arms"
             raise FormError(str(error), {"file" if self.file else large: str(error)}) from None
 
     def _table_of_file(self) -> DesignedTable:
@@ -268,7 +268,7 @@ class Draft:
         ]
         design = self.design.tree(self.policy, self._arm_rows(), wrong)
         tree: dict[str, Any] = {
-            "horizon": number("horizon", self.horizon, wrong, whole=True),
+            "horizon": self._horizon(wrong),
             "pulls_per_stage": number("pulls", self.pulls, wrong, whole=True),
             "repeat": bool(self.repeat),
             "unit": number("unit", self.unit, wrong, whole=True),
@@ -283,6 +283,16 @@ class Draft:
             return DesignedTable.from_tree(tree)
         except InvalidProblem as error:
             raise self._refused(error) from None
+
+    def _horizon(self, wrong: dict[str, str]) -> object:
+        """Return a number of stages, or the law of a random one."""
+        if ":" not in self.horizon and "," not in self.horizon:
+            return number("horizon", self.horizon, wrong, whole=True)
+        try:
+            return RandomHorizon.parse(self.horizon)
+        except ValueError as error:
+            wrong["horizon"] = str(error).removeprefix("horizon: ")
+            return None
 
     def _named(self) -> list[tuple[int, Row]]:
         return [(i, row) for i, row in enumerate(self.rows, 1) if row.name.strip()]
