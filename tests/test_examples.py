@@ -190,6 +190,17 @@ def check_floors(names: Names) -> None:
         assert np.interp(power, additive[:, 1], additive[:, 0]) > successes
 
 
+def check_platform_trial(names: Names) -> None:
+    """Equal allocation earns half of all means, a third while three arms are there."""
+    problem, means = names["problem"], np.array([0.4, 0.5, 0.5])
+    able = problem.available / problem.available.sum(axis=1, keepdims=True)
+    equal = names["found"].results[2].estimates.best
+    assert abs(equal.value - float((able @ means).sum())) < 5 * equal.value_se
+    for result in names["found"].results:
+        assert problem.available[result.episodes["stage"], result.episodes["arm"]].all()
+        assert result.estimates.best.value < names["solution"].upper_bound
+
+
 def check_random_end(names: Names) -> None:
     """Greedy does not look at the law: its rewards are differences of values at known ends."""
     known = [0.0, *(evaluate(Problem.uniform(2, n), "greedy").value for n in range(1, 60))]
@@ -331,6 +342,7 @@ CHECKS: dict[str, Callable[[Names], None]] = {
     "plot_deployment": check_deployment,
     "plot_floors": check_floors,
     "plot_judgements": check_judgements,
+    "plot_platform_trial": check_platform_trial,
     "plot_random_end": check_random_end,
     "plot_event_counts": kind_examples.check_event_counts,
     "plot_hourly_batches": check_hourly_batches,

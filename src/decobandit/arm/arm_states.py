@@ -275,9 +275,9 @@ class Rewards:
         self.fall = self._later(np.maximum(-self.per_stage * self.factor, 0.0), 0.0)
         self.last = _last_rewards(group, graph)
         low, high = float(graph.mean.min()), float(graph.mean.max())
-        pulls = [
-            np.abs(group.reward_base[:T] + group.reward_factor[:T] * x).max() for x in (low, high)
-        ]
+        able = group.available[:T]
+        base, factor = group.reward_base[:T][able], group.reward_factor[:T][able]
+        pulls = [np.abs(base + factor * x).max(initial=0.0) for x in (low, high)]
         deployed = self.deploy * max(abs(low), abs(high))
         # the largest reward of a pull in any state, in size
         self.largest = float(max(*pulls, deployed, np.abs(self.last).max()))

@@ -138,7 +138,7 @@ class Forward:
         return States(self.problem, stats)
 
     def _answers(self, t: int, level: _Level) -> _Answers:
-        states = self._states(level.codes)
+        states = self._states(level.codes).at(t)
         if self.policy.draws_arms or self.policy.has_distribution:
             answers = [
                 (row, pulls, share)
@@ -170,6 +170,10 @@ class Forward:
                 f"the policy pulls {tuple(pulls[wrong.argmax()].tolist())} at stage {t}; "
                 f"must be {rule}",
                 field="policy",
+            )
+        if problem.has_windows and pulls[:, ~problem.available[t]].any():
+            raise InvalidArgument(
+                f"the policy pulls an arm outside its windows at stage {t}", field="policy"
             )
         sums = np.bincount(answer.rows, answer.shares, states)
         if np.any(np.abs(sums - 1.0) >= 1e-9):

@@ -1,5 +1,6 @@
 """The default policy: `auto` picks one of the named policies for a problem.
 
+    arms with windows               the best of deco, greedy and knowledge-gradient
     single pulls                    deco-calibrated; non-binary outcomes: fh-gittins
     single pulls and a deployment   optimal where the exact optimum is small and no rules bind, else
                                     the best of deco-calibrated (non-binary outcomes: fh-gittins)
@@ -72,6 +73,8 @@ class AutoPolicy(Policy):
 def _candidates(context: Context) -> tuple[str, ...]:
     """Names of the policies to compare, the one for larger problems first."""
     problem = context.problem
+    if problem.has_windows:
+        return ("deco", "greedy", "knowledge-gradient")
     if problem.repeat:
         if not problem.is_binary:
             return ("deco", "greedy")

@@ -60,6 +60,7 @@ from .kernels.batch_units import give_by_index
 from .kernels.index_play import pull_largest
 from .pending import mean_values
 
+OUTSIDE = -1e9  # index of an arm outside its windows, in units of the largest reward
 UNPULLED = 1e9  # index of an arm never pulled, for bounds on means: above them all
 
 
@@ -126,10 +127,13 @@ class IndexPolicy(Policy):
     def values_at(
         self, stage: int, states: States, rng: np.random.Generator | None = None
     ) -> Floats:
-        """`values`, and at a deployment expected rewards, (E, K)."""
+        """`values`, and at a deployment expected rewards, (E, K); low outside windows."""
         if stage >= self.problem.horizon:
             return self.expected_rewards(stage, states)
-        return self.values(stage, states, rng)
+        values = self.values(stage, states, rng)
+        if self.problem.has_windows:
+            return np.where(self.problem.available[stage], values, OUTSIDE * self.scale)
+        return values
 
     def indices(self, stage: int, state: State) -> Floats | None:
         """Index of every arm in one state, (arms,); None in batches, which units decide."""
@@ -214,6 +218,9 @@ class IndexPolicy(Policy):
             stats, groups = np.stack([g, n - g], axis=1), range(len(self.problem.groups))
             if stage < self.problem.horizon:
                 table = np.stack([self.index_table(stage, k, stats) for k in groups])
+                table[[not group.available[stage] for group in self.problem.groups]] = (
+                    OUTSIDE * self.scale
+                )
             else:
                 models = [group.model for group in self.problem.groups]
                 table = np.stack([self.reward_of(stage, k, models[k].mean(stats)) for k in groups])
@@ -315,7 +322,8 @@ class IndexPolicy(Policy):
         for k, group in enumerate(self.problem.groups):
             stats = states.of_group(k)
             rows, where = np.unique(stats.reshape(-1, stats.shape[-1]), axis=0, return_inverse=True)
-            parts.append(self.unit_indices(stage, k, rows))
+            units = self.unit_indices(stage, k, rows)
+            parts.append(units if group.available[stage] else np.full_like(units, -np.inf))
             place[:, group.members] = first + where.reshape(stats.shape[:2])
             first += len(rows)
         index = np.concatenate(parts)

@@ -53,7 +53,8 @@ class KnowledgeGradientPolicy(SharesPolicy):
         problem, m = self.problem, float(self.problem.pulls_per_stage)
         base, factor = self._base[:, stage], self._factor[:, stage]
         terms = []
-        later = m * (problem.horizon - stage - 1)
+        survival = problem.survival[stage : problem.horizon]
+        later = m * float((survival[1:] / survival[0]).sum())  # pulls that are expected
         if later:
             terms.append((later, base, factor))
         if problem.terminal is not None:

@@ -30,6 +30,10 @@ batches = _unless(
     "shares batches among arms: it needs a problem with repeat = true (--batch); for single pulls "
     "use 'deco', 'greedy' or 'thompson'",
 )
+no_windows = _unless(
+    lambda problem: not problem.has_windows,
+    f"compares arms that can be pulled at every stage; {GENERAL}",
+)
 binary_outcomes = _unless(
     lambda problem: problem.is_binary, f"has a formula for good and bad outcomes only; {GENERAL}"
 )
@@ -63,7 +67,9 @@ def rising_rewards(problem: Problem) -> str | None:
 
 
 def steady_rewards(problem: Problem) -> str | None:
-    """Rewards are the same at all stages."""
+    """Rewards are the same at all stages, at which all arms can be pulled."""
+    if (sentence := no_windows(problem)) is not None:
+        return sentence
     for group in problem.groups:
         rewards = [played[: problem.horizon] for played in group.played_rewards]
         if any(np.any(played != played[0]) for played in rewards):

@@ -8,6 +8,7 @@ policy's choice. Looks compare arms by the expected reward of a pull, or by the 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -78,6 +79,7 @@ class RuledPolicy(Policy):
     def probabilities(
         self, stage: int, states: States, rng: np.random.Generator | None = None
     ) -> Floats:
+        states = states.at(stage)
         if self.settled(states).all():
             chances = np.zeros(states.pulls.shape)
         else:
@@ -99,6 +101,7 @@ class RuledPolicy(Policy):
         if not self.inner.randomised and pending_in(states).any():
             states = as_expected(states)  # else arms that wait would be given more
         given, free = np.empty(states.pulls.shape, np.int64), self.unruled(states)
+        states = states.at(stage)
         for rows, allot in ((free, self._allot_freely), (~free, self._allot_by_rules)):
             if rows.any():
                 given[rows] = allot(stage, states.rows(rows), rng)
@@ -157,8 +160,12 @@ class RuledPolicy(Policy):
         return self.posteriors.better(states, self.control)
 
     def look(self, states: States) -> Verdict:
-        """Stop, drop arms, or go on."""
+        """Stop, drop arms, or go on; arms that have not arrived yet are neither judged nor lost."""
         allowed = allowed_in(states)
+        waiting = allowed & self._to_come(states)
+        if waiting.any():
+            allowed = allowed & ~waiting
+            states = replace(states, allowed=allowed)
         verdict = Verdict(
             reason=np.zeros(len(states), np.int8),
             allowed=allowed,
@@ -169,4 +176,15 @@ class RuledPolicy(Policy):
         )
         for rule in self.obeyed:
             rule.look(states, verdict)
+        if waiting.any():
+            early = waiting.any(axis=1) & (verdict.allowed.sum(axis=1) < 2)  # a rival is to come
+            verdict.reason[early], verdict.declared[early] = 0, False
+            verdict.allowed = verdict.allowed | waiting
         return verdict
+
+    def _to_come(self, states: States) -> npt.NDArray[np.bool_]:
+        """Whether the first window of an arm begins after the pulls so far, (E, K)."""
+        if not self.problem.has_windows:
+            return np.zeros(states.pulls.shape, np.bool_)
+        first = self.problem.available.argmax(axis=0) * self.problem.pulls_per_stage
+        return np.asarray((first >= states.pulls.sum(axis=1, keepdims=True)) & (first > 0))

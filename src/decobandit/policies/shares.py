@@ -30,7 +30,7 @@ from ..support import Floats, Ints, pool, worker_count
 from .allocation import restricted
 from .index_policy import IndexPolicy
 from .kernels.batch_shares import normal_table, shares_each
-from .requirements import batches, prior_weight
+from .requirements import batches, no_windows, prior_weight
 
 EPISODES_PER_THREAD = 64  # fewer are not worth a thread
 SEARCH_STEPS = 24  # of the search for shares
@@ -136,7 +136,7 @@ class RhoPolicy(SharesPolicy):
 
     name = "rho"
     symmetric = True
-    requires = (batches, prior_weight)
+    requires = (batches, prior_weight, no_windows)
     randomised = True
     cost = "decision"
 

@@ -5,7 +5,7 @@ problem. Batches go to one arm, unless arms tie.
 
 Equal allocation: pull the arm with the fewest pulls, independent of the outcomes.
 
-    -n
+    -n        outside windows: n is counted from the share of the stages in which it could be pulled
 
 The fixed allocation of a classical trial. At a deployment, the largest expected reward. Works for
 any problem.
@@ -50,18 +50,26 @@ class GreedyPolicy(IndexPolicy):
 
 
 class EqualPolicy(IndexPolicy):
-    """Round robin."""
+    """Round robin among the arms that can be pulled."""
 
     name = "equal"
     symmetric = True
 
     def is_steady(self, first: int, last: int) -> bool:
-        return True
+        return not self.problem.has_windows
 
     def index(self, stage: int, group: int, stats: Floats) -> Floats:
         # in units of the rewards, as ties are: one pull more must not count as a tie
         pulls = self.problem.groups[group].model.pulls(stats)
-        return np.asarray(-pulls * self.scale, dtype=np.float64)
+        return np.asarray((self._due(stage, group) - pulls) * self.scale, dtype=np.float64)
+
+    def _due(self, stage: int, group: int) -> float:
+        """Pulls that an arm should have had by now: its share of the stages in its windows."""
+        if not self.problem.has_windows:
+            return 0.0
+        able = self.problem.available[:stage]
+        share = able[:, self.problem.groups[group].members[0]] / able.sum(axis=1)
+        return float(self.problem.pulls_per_stage * share.sum())
 
 
 class ExploreThenCommitPolicy(IndexPolicy):

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Self, Union, get_args
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import (
     BaseModel,
     Field,
@@ -20,7 +22,16 @@ from pydantic import (
 from pydantic_core import CoreSchema, core_schema
 
 from ..support import InvalidArgument, refuse
-from .fields import FirstError, Name, Number, PerStage, PositiveNumber, Table, TerminalTable
+from .fields import (
+    FirstError,
+    Name,
+    Number,
+    PerStage,
+    PositiveNumber,
+    Table,
+    TerminalTable,
+    Windows,
+)
 from .model_base import Frozen
 from .models.base import ArmModel
 from .models.bernoulli import BetaBernoulli
@@ -191,6 +202,9 @@ class Arm(Frozen):
     range : tuple of two float, optional
         Of measurements and counts: lowest and highest plausible outcome of a pull. A trial refuses
         others unless they are confirmed.
+    available : pair of int, or sequence of pairs, optional
+        Windows of stages at which the arm can be pulled, from 0, the second number exclusive; all
+        stages by default. It can be deployed after its windows.
     terminal : table, optional
         Last rewards by the final state of the arm; see `terminal_table`.
 
@@ -208,7 +222,21 @@ class Arm(Frozen):
     range: tuple[Number, Number] | None = Field(
         default=None, description="Lowest and highest plausible measurement or count."
     )
+    available: Windows | None = Field(
+        default=None,
+        description="Stages at which it can be pulled, [from, to) or several such windows.",
+    )
     terminal: TerminalTable | None = Field(default=None, description="Table of last rewards.")
+
+    def is_available(self, horizon: int) -> NDArray[np.bool_]:
+        """Whether the arm can be pulled at each stage, (horizon,)."""
+        stages = np.arange(horizon)
+        if self.available is None:
+            return np.ones(horizon, np.bool_)
+        inside = np.zeros(horizon, np.bool_)
+        for first, end in self.available:
+            inside |= (first <= stages) & (stages < end)
+        return inside
 
     @model_validator(mode="after")
     def _check_fit(self) -> Self:

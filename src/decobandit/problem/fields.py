@@ -231,6 +231,39 @@ TerminalTable = Annotated[
     BeforeValidator(_plain),
     AfterValidator(_triangular),
 ]
+
+
+def _windows(value: object) -> tuple[tuple[int, int], ...]:
+    """Check pairs of stages; one pair may stand by itself."""
+    rule = "must be a window [from, to] of stages, from 0 and `to` above `from`, or several"
+    rows = _plain(value)
+    if isinstance(rows, list) and len(rows) == 2 and not isinstance(rows[0], list | tuple):
+        rows = [rows]
+    if not isinstance(rows, list):
+        refuse(rule, found=value)
+    windows: list[tuple[int, int]] = []
+    for row in rows:
+        if not isinstance(row, list | tuple) or len(row) != 2:
+            refuse(rule, found=row)
+        if any(isinstance(x, bool) or not isinstance(x, Integral) for x in row):
+            refuse(rule, found=row)
+        first, end = map(int, row)
+        if not 0 <= first < end or (windows and first < windows[-1][1]):
+            refuse(rule + ", in order and apart", found=row)
+        windows.append((first, end))
+    return tuple(windows)
+
+
+_WINDOW: Schema = {
+    "type": "array",
+    "items": {"type": "integer", "minimum": 0},
+    "minItems": 2,
+    "maxItems": 2,
+}
+Windows = Annotated[
+    tuple[tuple[int, int], ...],
+    Checked(_windows, {"anyOf": [_WINDOW, {"type": "array", "items": _WINDOW}]}),
+]
 Flag = Annotated[bool, Checked(_flag, {"type": "boolean"})]
 StageCount = Annotated[int, whole_number(1, MAX_HORIZON)]
 ArmCount = Annotated[int, whole_number(1, MAX_ARMS)]

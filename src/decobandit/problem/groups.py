@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import chain
 from typing import Any
@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..support import InvalidArgument
+from ..support import InvalidArgument, read_only
 from .arms import NOT_YET, OUTCOME_KEYS, Arm, model_of
 from .models.base import ArmModel
 from .models.bernoulli import BernoulliModel
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
+PENALTY = 4.0  # of a pull outside the windows of an arm, in units of all largest rewards together
 
 
 # no == by content: arrays have none, and == of problems must not trip over their cached groups
@@ -27,14 +28,17 @@ class Group:
 
     A pull at stage t of an arm whose next outcome is expected to count x earns reward_base[t] +
     reward_factor[t] x. Where the horizon is random, this is weighted by the probability that the
-    stage is played; `stage_rewards` are what a pull earns if it is. Priors and rewards of good and
-    bad outcomes are there for arms that have such outcomes only: reading them of others is refused.
+    stage is played; outside the windows of an arm a pull costs a penalty that exceeds what a pull
+    can ever be worth. `stage_rewards` are what a pull earns if it is made. Priors and rewards of
+    good and bad outcomes are there for arms that have such outcomes only: reading them of others is
+    refused.
     """
 
     members: tuple[int, ...]  # positions of its arms in the problem
     model: ArmModel
     rewards: tuple[FloatArray, FloatArray]  # (stages,) each: good and bad, or factor and base
-    stage_rewards: tuple[FloatArray, FloatArray]  # the same without weights
+    stage_rewards: tuple[FloatArray, FloatArray]  # the same without weights and penalties
+    available: NDArray[np.bool_]  # (stages,) whether a pull is possible
     terminal: FloatArray | None  # (slab,): row n, of n+1 entries, starts at n(n+1)/2
 
     @property
@@ -48,13 +52,12 @@ class Group:
 
         Of outcomes that are numbers, those of the prior's mean and three deviations of it.
         """
-        parts = (
-            [*self.rewards]
-            if self.is_binary
-            else [self.reward_factor * x for x in self.model.usual]
-        )
+        weights = [*self.rewards] if self.is_binary else [self.reward_factor]
+        weights = [rewards[self.available] for rewards in weights]
+        ends = [1.0] if self.is_binary else self.model.usual
+        parts = [rewards * x for rewards in weights for x in ends]
         parts += [] if self.terminal is None else [self.terminal]
-        return max(float(np.abs(part).max()) for part in parts)
+        return max(float(np.abs(part).max(initial=0.0)) for part in parts)
 
     def last_rewards(self, stats: FloatArray) -> FloatArray:
         """By the table of last rewards, of arms with these statistics, (..., width) -> (...)."""
@@ -152,6 +155,7 @@ def groups_of(arms: Sequence[Arm], survival: FloatArray, deploy: float | None) -
     survival (T,): probability that each stage is played.
     """
     T = survival.size
+    always = np.ones(T + (deploy is not None), np.bool_)
     last_good = [] if deploy is None else [deploy]
     last_bad = [0.0] * len(last_good)
     good = _Shared(lambda reward: np.append(np.broadcast_to(reward, (T,)), last_good))
@@ -166,27 +170,39 @@ def groups_of(arms: Sequence[Arm], survival: FloatArray, deploy: float | None) -
             rewards = good(reward.good), bad(reward.bad)
         else:
             rewards = good(reward.factor), bad(0.0)
-        own = (prior, arm.noise_sd, reward.values, reward.cap)
+        own = (prior, arm.noise_sd, reward.values, reward.cap, arm.available)
         terminal = None if arm.terminal is None else flat(arm.terminal)
         # the arrays outlive this loop, so that their ids stay theirs
         key = (*own, *map(id, rewards), id(terminal))
         contents[key] = (arm, rewards, terminal)
         members.setdefault(key, []).append(position)
 
-    def weighted(rewards: FloatArray) -> FloatArray:
-        if np.all(survival == 1.0):
-            return rewards
-        array = survival * rewards
-        array.flags.writeable = False
-        return array
-
-    return tuple(
-        Group(
-            tuple(members[key]),
-            model_of(arm),
-            (weighted(rewards[0]), weighted(rewards[1])),
-            rewards,
-            terminal,
+    groups = []
+    for own_key, (arm, rewards, terminal) in contents.items():
+        available = always.copy()
+        available[:T] = arm.is_available(T)
+        weighted = _weighted(rewards[0], survival), _weighted(rewards[1], survival)
+        groups.append(
+            Group(tuple(members[own_key]), model_of(arm), weighted, rewards, available, terminal)
         )
-        for key, (arm, rewards, terminal) in contents.items()
-    )
+    if all(group.available.all() for group in groups):
+        return tuple(groups)
+    penalty = -PENALTY * sum(group.largest_reward for group in groups) * always.size
+    return tuple(_penalised(group, penalty) for group in groups)
+
+
+def _weighted(rewards: FloatArray, survival: FloatArray) -> FloatArray:
+    """Rewards in expectation over the end; those of a deployment, which has a known one, stay."""
+    if np.all(survival == 1.0):
+        return rewards
+    array = survival * rewards
+    array.flags.writeable = False
+    return array
+
+
+def _penalised(group: Group, penalty: float) -> Group:
+    """The group with a penalty for pulls outside its windows."""
+    first, other = (np.where(group.available, own, penalty) for own in group.rewards)
+    if not group.is_binary:  # factor and base
+        first = np.where(group.available, group.rewards[0], 0.0)
+    return replace(group, rewards=(read_only(first), read_only(other)))

@@ -217,6 +217,7 @@ class Problem(Shown, ProblemFields):
                 refuse(rule, found=arm.name, at=("arms", position, "name"))
             names.update(dict.fromkeys(keys, arm.name))
             _check_lengths(arm, position, self.horizon, self.most_pulls)
+        _check_windows(self)
         if self.terminal is not None and any(arm.terminal is not None for arm in self.arms):
             rule = "must be 0 when an arm has a terminal table: choose one of the two forms"
             refuse(rule, found=self.terminal.deploy, at=("terminal", "deploy"))
@@ -290,6 +291,21 @@ class Problem(Shown, ProblemFields):
         return np.array(self.random_horizon.probabilities)
 
     @property
+    def has_windows(self) -> bool:
+        """Whether some arm cannot be pulled at some stages."""
+        return any(arm.available is not None for arm in self.arms)
+
+    @property
+    def available(self) -> NDArray[np.bool_]:
+        """Whether each arm can be pulled, (stages, K); all can be deployed."""
+        flags = np.ones((self.stages, self.n_arms), np.bool_)
+        if self.has_windows:
+            flags[: self.horizon] = np.stack(
+                [arm.is_available(self.horizon) for arm in self.arms], axis=1
+            )
+        return flags
+
+    @property
     def most_pulls(self) -> int:
         """Pulls that one arm may take in all stages."""
         return self.horizon * (self.pulls_per_stage if self.repeat else 1)
@@ -322,6 +338,22 @@ class Problem(Shown, ProblemFields):
     def group_of_arm(self) -> IntArray:
         """Position in `groups` of each arm's group, shape (K,)."""
         return group_of_arm(self.groups)
+
+
+def _check_windows(problem: Problem) -> None:
+    """Refuse windows that leave a stage without enough arms."""
+    if not problem.has_windows:
+        return
+    for position, arm in enumerate(problem.arms):
+        if arm.available and arm.available[-1][1] > problem.horizon:
+            rule = f"must end within the horizon, {problem.horizon}"
+            refuse(rule, found=arm.available[-1], at=("arms", position, "available"))
+    needed = 1 if problem.repeat else problem.pulls_per_stage
+    few = np.sum(problem.available[: problem.horizon], axis=1) < needed
+    if few.any():
+        stage = int(few.argmax())
+        rule = f"must leave at least {needed} arms to pull at every stage; stage {stage} has fewer"
+        refuse(rule, found=list(problem.available[stage]), at=("arms",))
 
 
 def _check_law(problem: Problem) -> None:

@@ -9,7 +9,7 @@ Notation
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
 
@@ -116,6 +116,14 @@ class States:
         pending = None if self.pending is None else self.pending[index]
         allowed = None if self.allowed is None else self.allowed[index]
         return type(self)(self.problem, self.stats[index], pending, allowed)
+
+    def at(self, stage: int) -> Self:
+        """Return the states with the arms that can be pulled at a stage."""
+        if not self.problem.has_windows:
+            return self
+        able = self.problem.available[min(stage, self.problem.stages - 1)]
+        allowed = able if self.allowed is None else self.allowed & able
+        return replace(self, allowed=np.broadcast_to(allowed, self.stats.shape[:2]))
 
     def state(self, row: int) -> State:
         """Return one joint state, without what is pending or allowed."""

@@ -77,7 +77,7 @@ def remaining_problem(problem: Problem, stage: int, state: State) -> Problem:
         return tuple(arm.terminal[pulls + n][good : good + n + 1] for n in range(left + 1))
 
     arms = tuple(
-        _with_rewards(arm, slice(stage, None)).model_copy(
+        _with_rewards(arm, slice(stage, None), problem.horizon).model_copy(
             update={"prior": model_of(arm).posterior(stats), "terminal": reached(arm, stats)}
         )
         for arm, stats in zip(problem.arms, state.stats(problem), strict=True)
@@ -87,14 +87,19 @@ def remaining_problem(problem: Problem, stage: int, state: State) -> Problem:
     return problem.model_copy(update={"arms": arms, "horizon": horizon})
 
 
-def _with_rewards(arm: Arm, stages: slice | Ints) -> Arm:
-    """The arm with the rewards of some stages."""
+def _with_rewards(arm: Arm, stages: slice | Ints, horizon: int) -> Arm:
+    """The arm with the rewards and windows of some stages."""
     reward = arm.reward
     fields = {name: getattr(reward, name) for name in reward.keys}
     for name in reward.per_stage:
         if isinstance(fields[name], tuple):
             fields[name] = tuple(np.array(fields[name])[stages].tolist())
-    return arm.model_copy(update={"reward": Reward(**fields)})
+    windows = arm.available
+    if windows is not None:
+        inside = arm.is_available(horizon)[stages].astype(int)
+        edges = np.flatnonzero(np.diff(inside, prepend=0, append=0))
+        windows = tuple((int(first), int(end)) for first, end in edges.reshape(-1, 2))
+    return arm.model_copy(update={"reward": Reward(**fields), "available": windows})
 
 
 def stages_kept(horizon: int, number: int) -> Ints:
@@ -106,7 +111,8 @@ def thinned(problem: Problem, number: int) -> Problem:
     """A problem with so many of the stages, and the deployment; without tables of last rewards."""
     stages = stages_kept(problem.horizon, number)
     arms = [
-        _with_rewards(arm, stages).model_copy(update={"terminal": None}) for arm in problem.arms
+        _with_rewards(arm, stages, problem.horizon).model_copy(update={"terminal": None})
+        for arm in problem.arms
     ]
     law = problem.random_horizon
     horizon = number if law is None else law.part(stages)

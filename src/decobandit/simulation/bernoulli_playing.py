@@ -54,7 +54,7 @@ class _Player:
 
     def is_steady(self, first: int, last: int) -> bool:
         """Whether one table of indices serves all these stages, none of them a deployment."""
-        planned = last <= self.problem.horizon
+        planned = last <= self.problem.horizon and not self.problem.has_windows
         return not self.policy.has_loop and planned and self.policy.is_steady(first, last)
 
     def play(

@@ -100,7 +100,7 @@ class _Episodes:
         for stage in range(stages):
             heed_interrupt()
             policy = turn_of(self.turns, stage)
-            states = States(policy.problem, self.stats)
+            states = States(policy.problem, self.stats).at(stage)
             given = self._allocated(policy, stage, states)
             if self.gap is not None:
                 own = States(world.problem, self.stats)
@@ -230,6 +230,8 @@ def check_given(policy: str, problem: Problem, stage: int, given: Ints) -> None:
     most = wanted if problem.repeat else 1
     wrong = (given.sum(axis=1) != wanted) | np.any((given < 0) | (given > most), axis=1)
     wrong |= np.any(given % unit > 0, axis=1)
+    if problem.has_windows:
+        wrong |= np.any(given[:, ~problem.available[stage]] > 0, axis=1)
     if wrong.any():
         rule = f"{wanted} pulls in all, in units of {unit}"
         if not problem.repeat:

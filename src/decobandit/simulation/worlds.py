@@ -264,13 +264,14 @@ class World:
     @cached_property
     def _rewards(self) -> Floats:
         """Smallest and largest rewards of a pull of every group by stage, (2 groups, stages)."""
-        return np.array(
+        rewards = np.array(
             [
-                g.reward_base + g.reward_factor * x
+                np.where(g.available, g.reward_base + g.reward_factor * x, np.nan)
                 for g in self.problem.groups
                 for x in _ends(g.model)
             ]
         )
+        return np.where(np.isnan(rewards), np.nanmax(rewards, axis=0), rewards)
 
     @cached_property
     def _last_rewards(self) -> list[tuple[int, Floats]]:

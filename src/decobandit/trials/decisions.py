@@ -234,7 +234,8 @@ class _Inputs:
     def of(
         cls, problem: Problem, pending: PendingState, rng: np.random.Generator | None
     ) -> _Inputs:
-        allowed = tuple(arm for arm in range(problem.n_arms) if arm not in pending.taken)
+        able = problem.available[pending.stage]
+        allowed = tuple(arm for arm in np.flatnonzero(able).tolist() if arm not in pending.taken)
         return cls(problem, pending, rng, expected_rewards(problem, pending), allowed)
 
 
