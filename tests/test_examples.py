@@ -201,6 +201,19 @@ def check_platform_trial(names: Names) -> None:
         assert result.estimates.best.value < names["solution"].upper_bound
 
 
+def check_shortlist(names: Names) -> None:
+    """The published bounds per applicant, and equal interviews of single rounds by hand."""
+    published = {1: 0.14583333, 2: 0.16666667, 4: 0.18333333, 5: 0.18970588}
+    for rounds, share in published.items():
+        assert names["bounds"][rounds - 1] * 3 / 12 == pytest.approx(share, abs=2e-5)
+    # one round: three applicants, good with probability 1/2 each: 2/3 if good, else 1/2
+    value = sum(stats.binom.pmf(k, 3, 0.5) * (k * 2 / 3 + (3 - k) / 2) for k in range(4)) / 3
+    for name in names["names"]:
+        assert names["values"][name][0] == pytest.approx(value, abs=5e-3)
+    for ceiling, *rows in zip(names["bounds"], *names["values"].values(), strict=True):
+        assert max(rows) < ceiling + 5e-3
+
+
 def check_random_end(names: Names) -> None:
     """Greedy does not look at the law: its rewards are differences of values at known ends."""
     known = [0.0, *(evaluate(Problem.uniform(2, n), "greedy").value for n in range(1, 60))]
@@ -344,6 +357,7 @@ CHECKS: dict[str, Callable[[Names], None]] = {
     "plot_judgements": check_judgements,
     "plot_platform_trial": check_platform_trial,
     "plot_random_end": check_random_end,
+    "plot_shortlist": check_shortlist,
     "plot_event_counts": kind_examples.check_event_counts,
     "plot_hourly_batches": check_hourly_batches,
     "plot_live_trial": check_live_trial,

@@ -41,6 +41,7 @@ PriorBad = Annotated[float | None, _problem_option("B", "Prior weight of bad out
 Batch = Annotated[int | None, _problem_option("M", "Pulls per stage, shared among arms.")]
 Unit = Annotated[int | None, _problem_option("U", "Batch pulls that go to one arm together.")]
 Deploy = Annotated[float | None, _problem_option("N", "Good outcomes the deployment is worth.")]
+DeployArms = Annotated[int | None, _problem_option("M", "Arms that are deployed.", "1")]
 RewardGood = Annotated[float | None, _problem_option("R", "Reward of a good outcome.", "1")]
 RewardBad = Annotated[float | None, _problem_option("R", "Reward of a bad outcome.", "0")]
 _OPTION_OF_FIELD: dict[support.Place, str] = {
@@ -51,6 +52,7 @@ _OPTION_OF_FIELD: dict[support.Place, str] = {
     ("pulls_per_stage",): "--batch",
     ("unit",): "--unit",
     ("terminal", "deploy"): "--deploy",
+    ("terminal", "deploy_arms"): "--deploy-arms",
     ("reward", "good"): "--reward-good",
     ("reward", "bad"): "--reward-bad",
 }
@@ -66,6 +68,7 @@ def problem_from(
     batch: Batch = None,
     unit: Unit = None,
     deploy: Deploy = None,
+    deploy_arms: DeployArms = None,
     reward_good: RewardGood = None,
     reward_bad: RewardBad = None,
     workers: Workers = None,
@@ -78,7 +81,7 @@ def problem_from(
         pulls_per_stage=batch,
         repeat=None if batch is None else True,
         unit=unit,
-        terminal=_given(deploy=deploy),
+        terminal=_given(deploy=deploy, deploy_arms=deploy_arms),
         reward=_given(good=reward_good, bad=reward_bad),
     )
     if problem is not None and fields:

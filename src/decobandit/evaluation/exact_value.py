@@ -91,7 +91,9 @@ class Evaluation(Tabular):
     truth: tuple[Any, ...] | None = doc(
         "True success probabilities, or what stands for them of arms of other kinds.", default=None
     )
-    variance: float | None = doc("Of the total reward; None where the horizon is random.", default=None)
+    variance: float | None = doc(
+        "Of the total reward; None where the horizon is random.", default=None
+    )
     arm_pulls: tuple[float, ...] | None = doc("(arms,) expected pulls.", default=None)
     best_arm_probability: float | None = doc(
         "That at the end the largest posterior mean is a best arm's. Where all arms are equal "

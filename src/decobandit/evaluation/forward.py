@@ -159,8 +159,8 @@ class Forward:
         """Refuse pulls that the problem does not allow."""
         problem, pulls = self.problem, answer.pulls
         deployed = t >= problem.horizon
-        m, unit = (1, 1) if deployed else (problem.pulls_per_stage, self.unit)
-        most = m if problem.repeat else 1
+        m, unit = (problem.deployed, 1) if deployed else (problem.pulls_per_stage, self.unit)
+        most = m if problem.repeat and not deployed else 1
         wrong = (pulls.sum(axis=1) != m) | ((pulls < 0) | (pulls > most) | (pulls % unit > 0)).any(
             axis=1
         )

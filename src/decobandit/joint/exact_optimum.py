@@ -219,7 +219,7 @@ def _by_shapes(
 
 def has_kernel(problem: Problem) -> bool:
     """Whether compiled recursions serve it: good and bad outcomes, single pulls."""
-    return problem.is_binary and not problem.repeat
+    return problem.is_binary and not problem.repeat and problem.deployed == 1
 
 
 def _whole(number: float) -> int:

@@ -175,12 +175,16 @@ class ShapeProgram:
         """Last rewards by tables, or of the best deployment."""
         problem, unit = self.problem, self.problem.unit
         values = np.zeros([arm.size(n * unit) for arm, n in zip(self.arms, shape, strict=True)])
-        best = np.full(values.shape, -np.inf)
+        deployed = []
         for k, (arm, units) in enumerate(zip(self.arms, shape, strict=True)):
             values += self._on_axis(k, arm.group.last_rewards(arm.layer(units * unit)))
             if problem.terminal is not None:
-                best = np.maximum(best, self._reward(problem.horizon, k, units * unit, 1))
-        return values if problem.terminal is None else values + best
+                own = self._reward(problem.horizon, k, units * unit, 1)
+                deployed.append(np.broadcast_to(own, values.shape))
+        if not deployed:
+            return values
+        worst = len(deployed) - problem.deployed
+        return np.asarray(values + np.sort(deployed, axis=0)[worst:].sum(axis=0))
 
     def _best(self, stage: int, shape: Shape, after: Values) -> Floats:
         tried = (self.worth(stage, shape, given, after) for given in self._tried(shape))

@@ -22,7 +22,7 @@ from .index_policy import same_rewards
 from .kernels.episodes import Episodes
 from .kernels.knowledge_gradient import play
 from .randomised import ArmArrays
-from .requirements import one_pull, prior_weight, steady_rewards
+from .requirements import one_deployed, one_pull, prior_weight, steady_rewards
 from .shares import SharesPolicy, best_shares
 
 
@@ -37,7 +37,7 @@ class KnowledgeGradientPolicy(SharesPolicy):
 
     name = "knowledge-gradient"
     symmetric = True
-    requires = (_batch_or_one_pull,)
+    requires = (_batch_or_one_pull, one_deployed)
     cost = "decision"
 
     def probabilities(

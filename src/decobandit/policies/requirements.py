@@ -34,6 +34,10 @@ no_windows = _unless(
     lambda problem: not problem.has_windows,
     f"compares arms that can be pulled at every stage; {GENERAL}",
 )
+one_deployed = _unless(
+    lambda problem: problem.deployed == 1,
+    f"weighs the deployment of one arm, not of a shortlist; {GENERAL}",
+)
 binary_outcomes = _unless(
     lambda problem: problem.is_binary, f"has a formula for good and bad outcomes only; {GENERAL}"
 )

@@ -80,7 +80,8 @@ def _best_pulls(problem: Problem) -> tuple[npt.NDArray[np.int64], Floats]:
     # the best arm takes the whole of a batch; single pulls go to as many arms
     units = np.append(np.full(problem.horizon, problem.unit), 1)[: problem.stages]
     if problem.repeat:
-        return np.ones(problem.stages, np.int64), units * problem.pulls
+        best = np.append(np.ones(problem.horizon), problem.deployed)[: problem.stages]
+        return best.astype(np.int64), units * problem.pulls / best
     return problem.pulls.astype(np.int64), units.astype(float)
 
 

@@ -16,7 +16,13 @@ from typing import Annotated, Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    Field,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
 
 from ..support import Card, Shown, look_alike_keys, refuse
 from .arms import FLAT_PRIOR, Arm, Prior, Reward, numbered
@@ -35,12 +41,14 @@ IntArray = NDArray[np.int64]
 
 
 class Terminal(Frozen):
-    """After the last stage one arm is chosen: worth `deploy` times its success probability.
+    """After the last stage arms are chosen: each worth `deploy` times its success probability.
 
     Parameters
     ----------
     deploy : float
-        How many pulls the deployment is worth; 0 for none.
+        How many pulls the deployment of an arm is worth; 0 for none.
+    deploy_arms : int
+        How many arms are deployed; more than 1 for a shortlist.
 
     Examples
     --------
@@ -51,6 +59,12 @@ class Terminal(Frozen):
     """
 
     deploy: NotNegative = Field(default=0.0, description="How many pulls the deployment is worth.")
+    deploy_arms: ArmCount = Field(default=1, description="How many arms are deployed.")
+
+    @model_serializer(mode="wrap")
+    def _short(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        tree: dict[str, Any] = handler(self)
+        return tree if self.deploy_arms > 1 else {"deploy": tree["deploy"]}
 
 
 def _only_positive(terminal: Terminal | None) -> Terminal | None:
@@ -221,6 +235,9 @@ class Problem(Shown, ProblemFields):
         if self.terminal is not None and any(arm.terminal is not None for arm in self.arms):
             rule = "must be 0 when an arm has a terminal table: choose one of the two forms"
             refuse(rule, found=self.terminal.deploy, at=("terminal", "deploy"))
+        if self.deployed > K:
+            rule = f"must be at most the number of arms, {K}"
+            refuse(rule, found=self.deployed, at=("terminal", "deploy_arms"))
         if self.random_horizon is not None:
             _check_law(self)
         return self
@@ -316,9 +333,14 @@ class Problem(Shown, ProblemFields):
         return self.pulls_per_stage // self.unit
 
     @property
+    def deployed(self) -> int:
+        """How many arms are deployed, where some are."""
+        return 1 if self.terminal is None else self.terminal.deploy_arms
+
+    @property
     def pulls(self) -> FloatArray:
-        """What there is to give at each stage, in units, shape (stages,); 1 at the deployment."""
-        pulls = np.ones(self.stages)
+        """What there is to give at each stage, in units, (stages,); last, arms to deploy."""
+        pulls = np.full(self.stages, float(self.deployed))
         pulls[: self.horizon] = self.units
         pulls.flags.writeable = False
         return pulls

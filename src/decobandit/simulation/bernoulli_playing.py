@@ -260,14 +260,14 @@ class _Block:
         The kernels draw an outcome of a deployed arm, too: means are those after it. Before the
         deployment true means are as good: rewards by posterior means tell no more.
         """
-        world, arm = self.world, episodes.actions[:, 0, 0] >> 1
+        world, arm = self.world, episodes.actions[:, 0, :] >> 1  # (E, deployed)
         groups = [world.problem.groups[k] for k in world.problem.group_of_arm]
         alpha, beta = np.array([(group.alpha, group.beta) for group in groups]).T
-        e = np.arange(len(arm))
+        e = np.arange(len(arm))[:, None]
         n, g = episodes.pulls[e, arm], episodes.good[e, arm]
         mean = (alpha[arm] + g) / (alpha[arm] + beta[arm] + n)
         rewards = world.base[arm, self.first] + world.factor[arm, self.first] * mean
-        return np.asarray(rewards.reshape(-1, world.per_draw).sum(axis=1))
+        return np.asarray(rewards.reshape(-1, world.per_draw * arm.shape[1]).sum(axis=1))
 
 
 def _close(run: _Run, world: World, played: Played) -> None:

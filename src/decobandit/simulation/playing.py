@@ -226,8 +226,10 @@ class _Episodes:
 def check_given(policy: str, problem: Problem, stage: int, given: Ints) -> None:
     """Refuse pulls (E, K) that a stage of the problem does not allow."""
     deployed = stage == problem.horizon
-    wanted, unit = (1, 1) if deployed else (problem.pulls_per_stage, problem.unit)
-    most = wanted if problem.repeat else 1
+    wanted, unit = problem.pulls_per_stage, problem.unit
+    if deployed:
+        wanted, unit = problem.deployed, 1
+    most = wanted if problem.repeat and not deployed else 1
     wrong = (given.sum(axis=1) != wanted) | np.any((given < 0) | (given > most), axis=1)
     wrong |= np.any(given % unit > 0, axis=1)
     if problem.has_windows:

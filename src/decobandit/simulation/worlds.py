@@ -204,7 +204,7 @@ class World:
         """Sum the largest mean rewards at a stage, (draws,); nan where arms have no parameters."""
         m = round(self.pulls[stage])
         rewards = self.base[:, stage] + self.factor[:, stage] * means
-        if self.problem.repeat:  # the best arm takes the whole of a batch
+        if self.problem.repeat and stage < self.problem.horizon:  # the best takes a whole batch
             return np.asarray(m * rewards.max(axis=1))
         return np.asarray(-np.partition(-rewards, m - 1, axis=1)[:, :m].sum(axis=1))
 

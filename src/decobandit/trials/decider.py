@@ -127,8 +127,8 @@ class Decider:
             return allot(self.policy, pending, prices, draws=draws)
         return _decide_by_rules(self.ruled, ledger, pending, prices, draws)
 
-    def deployment(self, ledger: Ledger) -> int:
-        """Choose the arm to deploy, when all slots have outcomes."""
+    def deployment(self, ledger: Ledger) -> tuple[int, ...]:
+        """Choose the arms to deploy, when all slots have outcomes."""
         rng = np.random.default_rng([ledger.settings.seed, ledger.stage])
         with self._lock:
             return deployment(self.policy, pending_state(ledger), rng=rng)
@@ -144,7 +144,8 @@ class Decider:
                 for table, good, bad in arms
                 if table is not None and good + bad <= problem.most_pulls
             )
-        return problem.terminal.deploy * float(posterior_means(problem, pending).max())
+        means = np.sort(posterior_means(problem, pending))
+        return problem.terminal.deploy * float(means[-problem.deployed :].sum())
 
     def value_of_arms(self, pending: PendingState) -> float | None:
         """Sum V over the arms from the stage under way on, averaged over pending outcomes.

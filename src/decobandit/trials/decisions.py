@@ -279,15 +279,20 @@ def one_pull(problem: Problem, arm: int) -> tuple[int, ...]:
 
 def deployment(
     policy: Policy, pending: PendingState, *, rng: np.random.Generator | None = None
-) -> int:
-    """Choose the arm to deploy after all stages, for a problem that deploys one."""
+) -> tuple[int, ...]:
+    """Choose the arms to deploy after all stages, the best first."""
     problem = policy.problem
     pending.check(problem)
     if problem.terminal is None:
         raise InvalidArgument("the problem deploys no arm at the end: terminal.deploy is 0")
     if pending.stage != problem.horizon:
         raise InvalidArgument(f"pending state: stage must be {problem.horizon} for the deployment")
-    return _choice(policy, _Inputs.of(problem, pending, rng)).arm
+    inputs = _Inputs.of(problem, pending, rng)
+    chosen: list[int] = []
+    while len(chosen) < problem.deployed:
+        left = tuple(arm for arm in inputs.allowed if arm not in chosen)
+        chosen.append(_choice(policy, replace(inputs, allowed=left)).arm)
+    return tuple(chosen)
 
 
 def _choice(policy: Policy, inputs: _Inputs) -> _Choice:

@@ -49,7 +49,9 @@ class Standing(Shown):
     cancellations: tuple[CancellationCount, ...] = doc(
         "Cancelled pulls by person and arm, with reasons."
     )
-    deployment: str | None = doc("The arm to deploy, at the end of a problem that deploys one.")
+    deployment: str | None = doc(
+        "The arm to deploy, at the end of a problem that deploys one; several with commas."
+    )
     earned: float = doc("Total reward of the recorded outcomes.")
     upper_bound: float | None = doc(
         "Bound on the expected total reward of any policy at the start; null without a dual."
@@ -338,7 +340,7 @@ def status_of(ledger: Ledger, decider: Decider) -> Status:
         price=None if decision is None else decision.price,
         by_rules=decision is not None and decision.by_rules,
         arms=_arms(ledger, decision),
-        deployment=names[decider.deployment(ledger)] if deploys else None,
+        deployment=", ".join(names[k] for k in decider.deployment(ledger)) if deploys else None,
         earned=earned(ledger),
         upper_bound=settings.upper_bound,
         **settings.best_bound_fields,
