@@ -163,7 +163,9 @@ class Problem(Shown, ProblemFields):
     """
 
     horizon: Horizon
-    random_horizon: RandomHorizon | None = None
+    random_horizon: RandomHorizon | None = Field(
+        default=None, description="Law of the number of stages, where it is random."
+    )
 
     @model_validator(mode="before")
     @classmethod
