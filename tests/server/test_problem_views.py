@@ -18,6 +18,7 @@ from decobandit.problem import (
     Problem,
     ProblemError,
     ProblemTable,
+    RandomHorizon,
     Reward,
     Terminal,
     problem_from_dict,
@@ -100,7 +101,8 @@ def test_the_document_of_the_api_shows_the_fields_of_the_model(tmp_path: Path) -
             said = {field.description, f"{field.description} {default} where it is left out."}
             assert shown[name]["properties"][key]["description"] in said
     assert shown["ProblemIn"]["required"] == ["horizon", "arms"]
-    horizon = shown["ProblemIn"]["properties"]["horizon"]
+    horizon, law = shown["ProblemIn"]["properties"]["horizon"]["anyOf"]
+    assert law == {"$ref": "#/components/schemas/RandomHorizon"}
     assert (horizon["type"], horizon["minimum"], horizon["maximum"]) == ("integer", 1, 100_000)
     good = shown["BetaBernoulli"]["properties"]["good"]
     assert (good["type"], good["minimum"], good["maximum"]) == ("number", 1e-12, 1e12)
@@ -142,8 +144,14 @@ def test_every_field_is_written() -> None:
     score = Arm(name="score", prior=classes, reward=Reward(values=(0.0, 3.0), factor=2.0))
     time = Arm(name="time", prior=GammaExponential(3, 2), reward=Reward(cap=5.0))
     measured = Problem(arms=(level, score, time), horizon=2)
-    written = [problem_to_dict(problem) for problem in (FULL, DEPLOYED, batched, measured)]
-    assert set().union(*map(keys, written)) == everything
+    late = Arm(name="late", available=[1, 3])
+    ends = RandomHorizon(law="uniform", least=2, most=3)
+    random = Problem(arms=(late, Arm(name="b")), horizon=ends)
+    two = Problem(arms=(late, level), horizon=3, terminal=Terminal(deploy=1, deploy_arms=2))
+    problems = (FULL, DEPLOYED, batched, measured, random, two)
+    written = set().union(*(keys(problem_to_dict(problem)) for problem in problems))
+    assert written >= everything - {"random_horizon"}  # written as the horizon
+    assert written - everything == {"law", "least", "most"}
 
 
 @pytest.mark.parametrize("key", ["prior", "reward", "range", "terminal", "count"])

@@ -52,10 +52,12 @@ class Group:
 
         Of outcomes that are numbers, those of the prior's mean and three deviations of it.
         """
-        weights = [*self.rewards] if self.is_binary else [self.reward_factor]
-        weights = [rewards[self.available] for rewards in weights]
-        ends = [1.0] if self.is_binary else self.model.usual
-        parts = [rewards * x for rewards in weights for x in ends]
+        parts = (
+            [*self.rewards]
+            if self.is_binary
+            else [self.reward_factor * x for x in self.model.usual]
+        )
+        parts = [part[self.available] for part in parts]
         parts += [] if self.terminal is None else [self.terminal]
         return max(float(np.abs(part).max(initial=0.0)) for part in parts)
 
@@ -111,13 +113,15 @@ class Group:
     @cached_property
     def reward_factor(self) -> FloatArray:
         """What the expected outcome is multiplied by, (stages,)."""
-        return self.rewards[0] - self.rewards[1] if self.is_binary else self.rewards[0]
+        return self._factor(*self.rewards)
 
     @cached_property
     def played_rewards(self) -> tuple[FloatArray, FloatArray]:
         """Base and factor of stages that are known to be played, (stages,) each."""
-        first, base = self.stage_rewards
-        return base, first - base if self.is_binary else first
+        return self.stage_rewards[1], self._factor(*self.stage_rewards)
+
+    def _factor(self, first: FloatArray, base: FloatArray) -> FloatArray:
+        return first - base if self.is_binary else first
 
 
 # not kept in the problem: == compares what a problem keeps, and arrays cannot be compared so
@@ -202,7 +206,8 @@ def _weighted(rewards: FloatArray, survival: FloatArray) -> FloatArray:
 
 def _penalised(group: Group, penalty: float) -> Group:
     """The group with a penalty for pulls outside its windows."""
-    first, other = (np.where(group.available, own, penalty) for own in group.rewards)
-    if not group.is_binary:  # factor and base
-        first = np.where(group.available, group.rewards[0], 0.0)
-    return replace(group, rewards=(read_only(first), read_only(other)))
+    # of good and of bad outcomes; or, of others, of the base and not of the factor
+    first = penalty if group.is_binary else 0.0
+    rewards = zip(group.rewards, (first, penalty), strict=True)
+    good, bad = (read_only(np.where(group.available, own, less)) for own, less in rewards)
+    return replace(group, rewards=(good, bad))

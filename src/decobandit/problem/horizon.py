@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import (
+    ConfigDict,
     Field,
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
@@ -61,6 +62,8 @@ class RandomHorizon(Frozen):
     >>> Problem.uniform(arms=3, horizon=law).horizon
     400
     """
+
+    model_config = ConfigDict(json_schema_extra={"minProperties": 1})
 
     survival: Annotated[tuple[Number, ...], FirstError(), at_most(MAX_HORIZON)] | None = Field(
         default=None, description="Probability that each stage is played."
