@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from decobandit import Design, operating_characteristics
+from decobandit import Design, evaluate, operating_characteristics
 from decobandit.designs import Characteristics
 from decobandit.designs.final_tests import z_p_values
 from decobandit.problem import (
@@ -163,6 +163,49 @@ def test_calibration_keeps_the_type_one_error() -> None:
     assert found.calibration[0].threshold == pytest.approx(exact, abs=0.01)
 
 
+WEAR = {
+    "new": {"mean": 1.0, "next": {"fine": (0.7, "new"), "worn": (0.3, "old")}},
+    "old": {"mean": 0.2, "next": {"fine": (0.9, "old"), "mended": (0.1, "new")}},
+}
+MACHINES = [Arm(name=name, prior=MarkovArm(first="new", states=WEAR)) for name in "ab"]
+
+
+@pytest.mark.parametrize(
+    "shape", [{}, {"pulls_per_stage": 2}, {"pulls_per_stage": 4, "repeat": True, "unit": 2}]
+)
+def test_a_design_of_own_states_earns_what_an_exact_evaluation_says(shape: dict[str, Any]) -> None:
+    mixed = [*MACHINES, Arm(name="c", prior=BetaBernoulli(2, 1))]
+    problem, truth = Problem(arms=mixed, horizon=5, **shape), ["-", "-", 0.6]
+    found = found_in(problem, truth, "deco")
+    exact = evaluate(problem, "deco", truth=truth)
+    assert found.errors is not None
+    assert not found.exact
+    assert found.good == pytest.approx(exact.value, abs=4.5 * found.errors["good"])
+    assert found.good_sd == pytest.approx(exact.variance**0.5, rel=0.06)
+    arms = zip(found.pulls, exact.arm_pulls, found.errors["pulls"], strict=True)
+    for seen, expected, error in arms:
+        assert seen == pytest.approx(expected, abs=4.5 * error + 1e-9)
+    assert (found.best_share, found.select_best, found.reject) == (None, None, 0.0)
+    assert found.bias[:2] == found.rmse[:2] == (None, None)
+
+
+def test_own_states_obey_floor_burn_in_and_delay() -> None:
+    problem = Problem(arms=MACHINES, horizon=2)
+    found = found_in(problem, ["-", "-"], "greedy", burn_in=1)
+    assert found.pulls == pytest.approx((1.0, 1.0))
+    assert (found.good, found.good_sd) == (pytest.approx(2.0), pytest.approx(0.0, abs=1e-9))
+    three = Problem(arms=MACHINES, horizon=3)
+    # both are pulled; with a floor, the better one with 0.8: the first of two equal ones
+    found = found_in(three, ["-", "-"], "greedy", burn_in=1, floor=0.2)
+    both_old, mixed = 0.3 * 0.3, 2 * 0.3 * 0.7
+    third = both_old * 0.2 + mixed * (0.8 * 1.0 + 0.2 * 0.2) + 0.7 * 0.7
+    assert found.good == pytest.approx(2.0 + third, abs=4.5 * found.errors["good"])
+    # nothing is known in time: a, then b, then a again, which is old with 0.3
+    late = found_in(three, ["-", "-"], "greedy", delay=2)
+    assert late.pulls == pytest.approx((2.0, 1.0))
+    assert late.good == pytest.approx(2.0 + 0.7 + 0.3 * 0.2, abs=4.5 * late.errors["good"])
+
+
 @pytest.mark.parametrize(
     ("arms", "rules", "truth", "said"),
     [
@@ -181,7 +224,10 @@ def test_calibration_keeps_the_type_one_error() -> None:
             [1.5, 0],
             "must be a number from 0 to 1",
         ),
-        (OWN, {}, [1], "own states have none to compare"),
+        (OWN, {}, [1], 'must be "-": own states have no parameters'),
+        (OWN, {"stop": {"superiority": 0.9}}, ["-"], "design.stop: .* no unknown mean to compare"),
+        (OWN, {"test": {"kind": "posterior"}}, ["-"], "design.test: .* no unknown mean to compare"),
+        (LAB, {}, [0, "-"], "must be a finite number, the mean"),
     ],
 )
 def test_what_makes_no_sense_is_refused(

@@ -206,12 +206,29 @@ def test_rules_that_make_no_sense_are_refused_in_one_line(store: Any) -> None:
         horizon=5,
     )
     for problem, rules, said in (
-        (own, Rules(stop=Stop(superiority=0.9)), "own states"),
+        (own, Rules(stop=Stop(superiority=0.9)), "no unknown mean"),
         (NORMAL, Rules(test=FinalTest(kind="fisher", alpha=0.05), control="old"), "posterior"),
     ):
         with pytest.raises(TrialError, match=said) as caught:
             create_trial(problem, policy="greedy", db=store, design=rules, bound=False)
         assert "\n" not in str(caught.value)
+
+
+def test_own_states_obey_burn_in_and_floor_and_declare_nothing(store: Any) -> None:
+    table = MarkovArm(first="on", states={"on": {"mean": 1.0, "next": {"ok": (1.0, "on")}}})
+    problem = Problem(arms=[Arm(name="a", prior=table), Arm(name="b", prior=table)], horizon=4)
+    rules = Rules(burn_in=1, floor=0.5)
+    trial = create_trial(problem, policy="greedy", db=store, design=rules, bound=False)
+    arms = []
+    for _ in range(4):
+        slot = trial.ask()
+        arms.append(slot.arm)
+        trial.tell(slot.id, "ok")
+    assert arms[:2] == ["a", "b"]
+    shares = [event.data["decision"]["probabilities"] for event in trial.events()[1::2]]
+    assert shares == [[1.0, 0.0], [0.0, 1.0], [0.5, 0.5], [0.5, 0.5]]
+    assert trial.declared() == ()
+    assert trial.replay().differences == ()
 
 
 # -- in batches ---------------------------------------------------------------------------------

@@ -129,7 +129,8 @@ def _print_scenario(found: designs.DesignResult, scenario: designs.ScenarioResul
     if found.problem.n_arms > MAX_ARM_ROWS:
         print(f"pulls of the first {MAX_ARM_ROWS} arms; --json has all of them")
     if scenario.policies and scenario.policies[0].select_best is None:
-        print("all arms are equal: there is no best one to select")
+        equal = "all arms are equal: there is no best one to select"
+        print(equal if problems.has_unknown_means(found.problem) else problems.NO_UNKNOWN_MEANS)
 
 
 def _fitting(labels: list[str], columns: list[list[str]]) -> Iterator[list[list[str]]]:

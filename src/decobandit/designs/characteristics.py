@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..policies import REASONS, RuledPolicy
-from ..problem import FinalTest, Truth, share_of_best
+from ..problem import FinalTest, Truth, has_unknown_means, share_of_best
 from ..support import Floats
 from .endings import (
     Endings,
@@ -104,8 +104,10 @@ def _arms(values: Floats) -> PerArm:
 def _best(
     policy: RuledPolicy, truth: Truth, ends: Endings
 ) -> tuple[_Moments | None, _Moments | None]:
-    """Share of the pulls on best arms, and whether one is chosen; None where all are equal."""
+    """Share of the pulls on best arms, and whether one is chosen; None where no arm is best."""
     rules, problem = policy.rules, policy.problem
+    if not has_unknown_means(problem):
+        return None, None
     best = best_arms(compared_values(rules, problem, truth))
     if best.all():
         return None, None
@@ -128,7 +130,7 @@ def _estimates(truth: Truth, ends: Endings, total: Floats) -> tuple[_Some, _Some
     """Bias and root mean squared error of observed rates, each with its error."""
     columns: list[tuple[float | None, float | None, float | None, float | None]] = []
     for arm, p in enumerate(truth):
-        there = ends.pulls[:, arm] > 0
+        there = (ends.pulls[:, arm] > 0) & np.isfinite(p)
         mass = float(ends.weight[there].sum())
         if mass == 0.0:
             columns.append((None, None, None, None))

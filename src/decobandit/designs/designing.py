@@ -20,6 +20,7 @@ from ..problem import (
     TieRule,
     check_problem,
     designed_from_dict,
+    has_unknown_means,
     read_tree,
 )
 from ..support import InvalidArgument, Report, Stopwatch, Unsupported, obeys_workers, shown
@@ -139,6 +140,11 @@ def operating_characteristics(
         raise TypeError(f"design: {shown(design)} is not a decobandit.Design")
     problem = check_problem(problem)
     design.check(problem)
+    if exact and not has_unknown_means(problem):
+        raise Unsupported(
+            "exact: the last state of an arm does not tell what its pulls earned; simulate",
+            field="exact",
+        )
     if exact and not all(group.model.finite for group in problem.groups):
         raise Unsupported(
             "exact: measurements, counts and times have infinitely many states; simulate",
@@ -216,7 +222,12 @@ def characteristics_in(
 
 
 def is_null(problem: Problem, design: Design, scenario: Scenario) -> bool:
-    """Whether no arm is better than control by the margin; without a control arm: all are equal."""
+    """Whether no arm is better than control by the margin; without a control arm: all are equal.
+
+    Never where an arm has no unknown mean.
+    """
+    if not has_unknown_means(problem):
+        return False
     control, means = design.control_of(problem), truth_values(problem, scenario.truth)
     if control is None:
         return bool(best_arms(compared_values(design, problem, means)).all())

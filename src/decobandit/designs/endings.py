@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..problem import Problem, Rules, check_kind_truth, true_means
+from ..problem import Problem, Rules, check_kind_truth
 from ..support import Floats, Ints
 
 Flags = npt.NDArray[np.bool_]
@@ -51,12 +51,14 @@ def chance_se(mean: Floats, trials: int) -> Floats:
 
 
 def truth_values(problem: Problem, truth: tuple[Any, ...]) -> tuple[float, ...]:
-    """Return the true mean outcome of every arm."""
+    """Return the true mean outcome of every arm; nan for one with states of its own."""
     if problem.is_binary:
         return truth
-    means = true_means(problem, check_kind_truth(truth, problem))
-    assert means is not None  # own states were refused
-    return tuple(means)
+    models = [problem.groups[k].model for k in problem.group_of_arm]
+    arms = zip(models, check_kind_truth(truth, problem), strict=True)
+    return tuple(
+        np.nan if own == () else float(model.mean_at(np.array(own))) for model, own in arms
+    )
 
 
 def compared_values(rules: Rules, problem: Problem, means: object) -> Floats:
@@ -70,7 +72,10 @@ def compared_values(rules: Rules, problem: Problem, means: object) -> Floats:
 
 
 def totals(problem: Problem, ends: Endings) -> Floats:
-    """Return the total of the outcomes of each arm, (S, K): good ones, or the sum."""
+    """Return the total of the outcomes of each arm, (S, K): good ones, or the sum.
+
+    States of their own do not tell it: the column after their statistics does.
+    """
     return _by_arm(problem, ends, "total")
 
 
@@ -94,5 +99,7 @@ def _by_arm(problem: Problem, ends: Endings, what: str) -> Floats:
     columns = []
     for k, group in enumerate(problem.group_of_arm):
         kind = problem.groups[group].model
-        columns.append(getattr(kind, what)(ends.stats[:, k, : kind.width]))
+        own = ends.stats[:, k]
+        told = what == "total" and kind.ordered
+        columns.append(own[:, kind.width] if told else getattr(kind, what)(own[:, : kind.width]))
     return np.stack(columns, axis=1)

@@ -17,6 +17,7 @@
 
 Arms are compared by the expected reward of a pull, or by the outcome where the rules say so: where
 fewer good outcomes earn more, Fisher's test counts the bad ones, and the z-test is of mean rewards.
+Arms with states of their own have no unknown mean: none is declared.
 An arm that was dropped is not declared. A trial that stopped at a look is not tested again: it
 declares what it declared there. The conditional test alone tests every trial, and only it declares.
 """
@@ -28,7 +29,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..policies import SAME, RuledPolicy, at_least, at_most
-from ..problem import FinalTest, Problem, Rules, States
+from ..problem import FinalTest, Problem, Rules, States, has_unknown_means
 from ..support import Floats, Ints
 from .endings import Endings, Flags
 from .following import follow
@@ -48,6 +49,8 @@ def final_test(policy: RuledPolicy, test: FinalTest, ends: Endings) -> Tested:
     if policy.control is not None:
         rivals[:, policy.control] = False
     decided = ends.reason > 0
+    if not has_unknown_means(policy.problem):
+        return Tested(np.zeros_like(rivals), np.zeros(rivals.shape), decided)
     if test.kind == "conditional":
         p = conditional_p_values(policy, ends)
         return Tested(rivals & at_most(p, test.level), p, np.zeros_like(decided))

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..evaluation import TwoArmStates, states_of_two_arms
 from ..policies import RuledPolicy
-from ..problem import Problem, States, Truth, check_kind_truth
+from ..problem import Problem, States, Truth, check_kind_truth, has_unknown_means
 from ..support import Floats, Ints, Progress, Report
 from .endings import Endings, Flags
 
@@ -54,7 +54,8 @@ class _Level:
 def can_follow(policy: RuledPolicy) -> bool:
     """Whether the states are few enough, and the policy's probabilities known."""
     problem, inner, delay = policy.problem, policy.inner, policy.rules.delay
-    if problem.random_horizon or not all(group.model.finite for group in problem.groups):
+    finite = all(group.model.finite for group in problem.groups)
+    if problem.random_horizon or not finite or not has_unknown_means(problem):
         return False
     single = problem.pulls_per_stage == 1 and not problem.repeat
     # a batch must be shared in one way

@@ -86,7 +86,10 @@ def _counts(
 def drawn_statistics(
     rng: np.random.Generator, trials: int, problem: Problem, truth: tuple[Any, ...], most: int
 ) -> Floats:
-    """Statistics after the first n pulls of each arm, (trials, arms, most + 1, widest)."""
+    """Statistics after the first n pulls of each arm, (trials, arms, most + 1, widest).
+
+    Those of an arm with states of its own are followed by what its pulls have earned.
+    """
     groups = [problem.groups[k] for k in problem.group_of_arm]
     found = np.zeros((trials, len(groups), most + 1, _widest(problem)))
     for k, (group, own) in enumerate(zip(groups, check_kind_truth(truth, problem), strict=True)):
@@ -95,14 +98,19 @@ def drawn_statistics(
         stats = np.tile(np.array(kind.initial(), dtype=float), (trials, 1))
         found[:, k, 0, : kind.width] = stats
         for n in range(most):
-            stats = kind.update(stats, kind.from_stream(drawn[:, n], stats))
+            outcome = kind.from_stream(drawn[:, n], stats)
+            if kind.ordered:
+                found[:, k, n + 1, kind.width] = found[:, k, n, kind.width] + kind.value(
+                    stats, outcome
+                )
+            stats = kind.update(stats, outcome)
             found[:, k, n + 1, : kind.width] = stats
     return found
 
 
 def _widest(problem: Problem) -> int:
     """Most numbers that the statistics of an arm are."""
-    return max(group.model.width for group in problem.groups)
+    return max(group.model.width + group.model.ordered for group in problem.groups)
 
 
 class _Chunk:
@@ -112,6 +120,7 @@ class _Chunk:
         self, policy: RuledPolicy, counts: npt.NDArray[Any], rng: np.random.Generator
     ) -> None:
         self.policy, self.counts, self.rng = policy, counts, rng
+        self.width = max(group.model.width for group in policy.problem.groups)
         self.parts: list[Endings] = []
 
     def played(self, report: Callable[[int], None]) -> Endings:
@@ -160,7 +169,7 @@ class _Chunk:
     def _pulled(self, trials: _Trials, stage: int, delay: int) -> _Trials:
         known, given = trials.given[0], trials.given[-1]
         pending = given - known if delay else None
-        stats = self._stats(trials, known)
+        stats = self._stats(trials, known)[..., : self.width]
         states = States(self.policy.problem, stats, pending, trials.allowed)
         now = given + self.policy.allocate_many(stage, states, self.rng)
         return replace(trials, given=(*trials.given, now)[-(delay + 1) :])

@@ -31,14 +31,16 @@ class Characteristics:
     best_share: float | None = doc(
         "Mean share of pulls that best arms get, those of the largest expected reward of a pull "
         "(of the largest mean outcome where the design compares outcomes); None where all are "
-        "equal."
+        "equal, and where an arm has states of its own."
     )
     select_best: float | None = doc(
         "Probability that at the end the largest posterior expected reward, of arms not dropped, "
-        "is that of a best arm; ties count by halves. None where all arms are equal."
+        "is that of a best arm; ties count by halves. None where all arms are equal, and where an "
+        "arm has states of its own."
     )
     reject: float = doc(
-        "Probability that some arm is declared better than control; without a control arm, best."
+        "Probability that some arm is declared better than control; without a control arm, best. "
+        "0 where an arm has states of its own: there is no mean to test."
     )
     reject_by_arm: PerArm = doc("The same for each arm; 0 for control.")
     size: float = doc("Mean number of pulls of a trial.")

@@ -20,7 +20,7 @@ from ..bounds import MEANINGS, BoundValue
 from ..designs.reporting import DesignStudy
 from ..designs.results import Characteristics, DesignResult, ScenarioResult
 from ..policies import BASELINE_POLICY, RULES
-from ..problem import ArmModel, Problem, Rules, described_truth
+from ..problem import NO_UNKNOWN_MEANS, ArmModel, Problem, Rules, described_truth, has_unknown_means
 from .palette import policy_styles
 from .report_page import (
     Cell,
@@ -44,7 +44,7 @@ STOPS = {
 VALUES = {"reward": "expected reward of a pull", "outcome": "mean outcome"}  # arms are compared by
 
 
-def rule_facts(rules: Rules) -> list[tuple[str, object]]:
+def rule_facts(rules: Rules, *, tested: bool = True) -> list[tuple[str, object]]:
     """Return names and values of the rules, without stopping."""
     test = rules.final_test
     level = "threshold" if test.kind == "posterior" else "alpha"
@@ -56,7 +56,7 @@ def rule_facts(rules: Rules) -> list[tuple[str, object]]:
         ("Looks", _looks(rules)),
         ("Arms are compared by", VALUES[rules.compare]),
         ("Margin", f"{rules.margin:g}"),
-        ("Final test", f"{test.kind}, {level} {test.level:g}"),
+        ("Final test", f"{test.kind}, {level} {test.level:g}" if tested else "none"),
     ]
 
 
@@ -239,7 +239,8 @@ def _reading(found: DesignResult) -> list[Markup]:
             f"some arm better than {against}, by the {by}. Size: mean number of pulls (SD). Stops "
             f"early: before the last stage; such a trial {fewer}.",
             soft=True,
-        )
+        ),
+        *([] if has_unknown_means(found.problem) else [paragraph(f"Here {NO_UNKNOWN_MEANS}.")]),
     ]
 
 
@@ -379,7 +380,7 @@ def _rules(found: DesignResult) -> list[Markup]:
     pairs: list[tuple[str, object]] = [
         ("Policies", ", ".join(design.policies) or BASELINE_POLICY),
         ("Stages", f"{problem.horizon}, {number_of_pulls(problem.pulls_per_stage)} each"),
-        *rule_facts(design),
+        *rule_facts(design, tested=has_unknown_means(found.problem)),
         ("Ties", found.ties),
     ]
     parts = [facts(pairs), stopping(design)]
@@ -405,13 +406,18 @@ def _priors(problem: Problem) -> list[Markup]:
     ]
     titles = ["Arm", "Outcomes", "Prior", "Mean", "Effective sample size"]
     titles = [title for title in titles if title != "Outcomes" or not binary]
-    names = [arm.name for arm in problem.arms[:MAX_PRIORS]]
+    pairs = zip(problem.arms, kinds, strict=True)
+    with_law = [(arm.name, kind) for arm, kind in pairs if kind.has_law][:MAX_PRIORS]
     what = "success probability" if binary else "mean outcome"
-    drawn = density_figure(names, kinds[:MAX_PRIORS], label="Densities of the priors", axis=what)
     several = "success probabilities" if binary else "mean outcomes"
+    drawings = []
+    if with_law:
+        names, laws = map(list, zip(*with_law, strict=True))
+        drawn = density_figure(names, laws, label="Densities of the priors", axis=what)
+        drawings.append(drawing(drawn, f"Densities of the priors of the {several}."))
     return [
         table(titles, rows, words=["Arm", "Outcomes", "Prior"]),
-        drawing(drawn, f"Densities of the priors of the {several}."),
+        *drawings,
         paragraph(
             "Effective sample size: the outcomes that a prior is worth"
             + (", the sum of its pseudo-counts." if binary else "."),

@@ -34,7 +34,8 @@ def mean_values(
         if count == 0:
             found[own] = values(known[own])
             continue
-        size = max(1, CHUNK // (kind.width * _ways(kind, count)))
+        # states of an arm's own are merged by `ahead` if they are asked for one by one
+        size = 1 if kind.ordered else max(1, CHUNK // (kind.width * _ways(kind, count)))
         for begin in range(0, len(own), size):
             part = own[begin : begin + size]
             law = kind.ahead(known[part], count, MOST if kind.finite else sys.maxsize)
@@ -57,8 +58,6 @@ def as_expected(states: States) -> States:
 
 def _ways(kind: ArmModel, count: int) -> int:
     """Return about how many possibilities there are; refuse more than MOST."""
-    if kind.ordered:
-        raise Unsupported(f"{kind.word} arms: what is pending there depends on its order")
     number = comb(count + kind.width - 1, count) if kind.finite else 100
     if number > MOST:
         raise Unsupported(

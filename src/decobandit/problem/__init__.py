@@ -27,12 +27,14 @@ if TYPE_CHECKING:
     from .best_arm import pull_rewards as pull_rewards
     from .best_arm import share_of_best as share_of_best
     from .design_model import FINAL_TESTS as FINAL_TESTS
+    from .design_model import NO_UNKNOWN_MEANS as NO_UNKNOWN_MEANS
     from .design_model import Design as Design
     from .design_model import FinalTest as FinalTest
     from .design_model import Looks as Looks
     from .design_model import Rules as Rules
     from .design_model import Scenario as Scenario
     from .design_model import Stop as Stop
+    from .design_model import has_unknown_means as has_unknown_means
     from .fields import MAX_ARMS as MAX_ARMS
     from .fields import MAX_HORIZON as MAX_HORIZON
     from .fields import MAX_NAME as MAX_NAME

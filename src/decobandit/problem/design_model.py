@@ -130,11 +130,11 @@ class FinalTest(Frozen):
         return given if given is not None else 0.975 if self.kind == "posterior" else 0.025
 
 
-def _true(value: object) -> float | tuple[float, ...]:
-    """The truth of an arm: a number, or chances of classes; the kind of the arm has its range."""
+def _true(value: object) -> float | tuple[float, ...] | str:
+    """The truth of an arm: a number, chances of classes, "-"; its model has the range."""
     if isinstance(value, list | tuple):
         return tuple(map(_true_number, value))
-    return _true_number(value)
+    return "-" if value == "-" else _true_number(value)
 
 
 def _true_number(value: object) -> float:
@@ -146,7 +146,16 @@ def _true_number(value: object) -> float:
 
 TrueValue = Annotated[
     Any,
-    Checked(_true, {"anyOf": [{"type": "number"}, {"type": "array", "items": {"type": "number"}}]}),
+    Checked(
+        _true,
+        {
+            "anyOf": [
+                {"type": "number"},
+                {"type": "array", "items": {"type": "number"}},
+                {"type": "string", "const": "-"},
+            ]
+        },
+    ),
 ]
 
 
@@ -155,7 +164,8 @@ class Scenario(Frozen):
 
     name: Title = Field(description="What it is called.")
     truth: Annotated[tuple[TrueValue, ...], FirstError()] = Field(
-        description="Success probability of every arm; mean, rate, chances of classes."
+        description="Success probability of every arm; mean, rate, chances of classes; "
+        '"-" for an arm with states of its own, whose chances are known.'
     )
 
 
@@ -411,10 +421,24 @@ class Design(Rules):
             names.add(scenario.name)
 
 
+NO_UNKNOWN_MEANS = (
+    "an arm with states of its own has no unknown mean: no arm is best, and none is declared"
+)
+
+
+def has_unknown_means(problem: Problem) -> bool:
+    """Whether every arm has an unknown mean: what looks, tests and best arms are about."""
+    return not any(group.model.ordered for group in problem.groups)
+
+
 def _of_kinds(rules: Rules, problem: Problem) -> Iterator[Fault]:
     """What makes no sense of other outcomes than good or bad."""
-    if any(group.model.ordered for group in problem.groups):
-        yield (), "must stand with arms of unknown means: own states have none to compare", {}
+    if not has_unknown_means(problem):
+        rule = "must be left out: an arm with states of its own has no unknown mean to compare"
+        for name in ("stop", "looks", "test"):
+            if getattr(rules, name) != Rules.model_fields[name].default:
+                yield (name,), rule, name
+        return
     kind = rules.final_test.kind
     if kind not in ("posterior", "z"):
         rule = "must be posterior, or z of measurements: the others are of good and bad outcomes"

@@ -52,16 +52,16 @@ def plain_truth(truth: KindTruth) -> list[float | list[float] | None]:
     return [own[0] if len(own) == 1 else list(own) or None for own in truth]
 
 
-def truth_text(own: float | Sequence[float] | None) -> str:
+def truth_text(own: float | Sequence[float] | str | None) -> str:
     """The truth of one arm, as `--truth` reads it."""
-    if isinstance(own, Sequence):
-        return "+".join(f"{p:g}" for p in own)
-    return "-" if own is None else f"{own:g}"
+    if own is None or isinstance(own, str):
+        return "-"
+    return "+".join(f"{p:g}" for p in own) if isinstance(own, Sequence) else f"{own:g}"
 
 
 def described_truth(problem: Problem, truth: Given) -> list[str]:
     """The truth of every arm for people: chances of classes with the mean that they come to."""
-    texts = [truth_text(own) for own in truth]  # type: ignore[arg-type]
+    texts = [truth_text(own) for own in truth]
     means = true_means(problem, check_kind_truth(truth, problem))
     several = [isinstance(own, Sequence) and not isinstance(own, str) for own in truth]
     if means is None or not any(several):

@@ -28,7 +28,10 @@ from .estimators import Estimate, Estimates
 
 OBSERVED = ("outcome", "good", "pulls")  # columns of episodes that a deployment has no values of
 
-NO_REGRET = "no regret: no arm is best where arms have states or tables of last rewards"
+NO_REGRET = (
+    "no regret: with states or tables of last rewards no single arm is best, even if all is known; "
+    "'deco gap' compares with every policy"
+)
 
 
 @dataclass(frozen=True, eq=False)

@@ -403,7 +403,9 @@ def _settings(report: TrialReport) -> list[Markup]:
     if report.rules is not None:
         design = Rules(**report.rules)
         text = "Rules of the design, which the trial obeys. Outcomes take as long as they take."
-        rules = [html.paragraph(text), html.facts(rule_facts(design)), stopping(design)]
+        tested = all(arm.effective_sample_size is not None for arm in report.arms)
+        facts = html.facts(rule_facts(design, tested=tested))
+        rules = [html.paragraph(text), facts, stopping(design)]
     rows = [
         [
             arm.name,

@@ -150,7 +150,10 @@ class ArmModel(ABC):
 
     def expected(self, stats: Floats, number: Ints) -> Floats:
         """Statistics (E, width) after so many pulls (E,) whose outcomes come as expected."""
-        raise InvalidArgument(f"{self.word} arms: what is pending there depends on its order")
+        raise InvalidArgument(
+            f"{self.word} arms: no state is the expected one after pending outcomes; leave the "
+            "delay out, or make one pull per stage"
+        )
 
     def ahead(self, stats: Floats, count: int, most: int) -> tuple[Floats, Floats] | None:
         """Return chances (E, J) of the statistics after so many more outcomes, (E, J, width).
