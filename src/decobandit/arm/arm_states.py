@@ -201,7 +201,7 @@ def exact_bytes(problem: Problem) -> float:
 def advice(problem: Problem) -> str:
     """Say what to do with a problem that is too large: the smallest unit that would fit."""
     m = problem.pulls_per_stage
-    for unit in (each for each in range(problem.unit, m + 1) if m % each == 0):
+    for unit in (divisor for divisor in range(problem.unit, m + 1) if m % divisor == 0):
         tried = _batches(problem, unit)
         if tried.is_small() or tried.points() >= FEWEST_POINTS:
             larger = unit > problem.unit

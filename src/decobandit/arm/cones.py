@@ -144,7 +144,7 @@ class Cones:
 
     def values_of(self, stage: int, group: int, stats: Floats) -> Floats:
         """Return V of several states, good and bad outcomes each, (J, 2) -> (J,)."""
-        return np.array([self.value(stage, group, own) for own in stats])
+        return np.array([self.value(stage, group, counts) for counts in stats])
 
     def value(self, stage: int, group: int, stats: Sequence[float] | Floats) -> float:
         """V_stage of one arm of a group: what it earns from here on beyond the price of its pulls.
@@ -187,8 +187,8 @@ class Cones:
 
     def _whole(self, arm: Group) -> _Cone:
         depth = self.problem.stages
-        own = _Setting(arm.alpha, arm.beta, arm.reward_good, arm.reward_bad, self.prices)
-        return _Cone(own, _final(arm, depth), depth, _most_cones(arm.count))
+        setting = _Setting(arm.alpha, arm.beta, arm.reward_good, arm.reward_bad, self.prices)
+        return _Cone(setting, _final(arm, depth), depth, _most_cones(arm.count))
 
 
 def _final(arm: Group, depth: int) -> Floats:

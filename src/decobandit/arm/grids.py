@@ -207,10 +207,10 @@ def _contracted(arrays: Graph, missing: Floats) -> Graph:
         part = weights[arrays.at[low] : arrays.at[high]].reshape(high - low, -1)
         left = missing[low:high]
         for j in range(part.shape[1] - 1):
-            moved = np.minimum(part[:, j], left)
-            part[:, j] -= moved
-            part[:, j + 1] += moved
-            left = left - moved
+            shifted = np.minimum(part[:, j], left)
+            part[:, j] -= shifted
+            part[:, j + 1] += shifted
+            left = left - shifted
     return arrays._replace(weights=weights, up=NOWHERE, down=NOWHERE)
 
 
@@ -427,8 +427,8 @@ def normal_graph(model: NormalModel, unit: int, rows: int, refine: int) -> ArmGr
 
     def place(row: Ints, stats: Floats) -> Floats:
         # of an arm whose prior mean is 0: sums less what the mean adds to them
-        moved = (stats[..., 1] - m0 * stats[..., 0]) / (model.prior_pulls + stats[..., 0])
-        return np.asarray(moved / lattice.spacing + lattice.half[row])
+        shift = (stats[..., 1] - m0 * stats[..., 0]) / (model.prior_pulls + stats[..., 0])
+        return np.asarray(shift / lattice.spacing + lattice.half[row])
 
     def shifted(arrays: Graph) -> ArmGraph:
         return ArmGraph(arrays._replace(mean=m0 + arrays.mean), model, unit, 1, False, place)

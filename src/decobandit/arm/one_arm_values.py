@@ -224,23 +224,23 @@ class _Slabs:
         return np.zeros(slab_size(self.problem.stages)) if table is None else np.array(table)
 
     def values(self, stage: int, group: int) -> Floats:
-        kept = self._kept[group]
-        while stage not in kept:
-            later = min(t for t in kept if t > stage)
+        tables = self._kept[group]
+        while stage not in tables:
+            later = min(t for t in tables if t > stage)
             step = later - 1 if self._keep_all else (later + stage) // 2
-            V = kept[later].copy()
+            V = tables[later].copy()
             sweep_back(self.problem.groups[group], self.prices, V, later, step)
-            kept[step] = V[: slab_size(step)].copy()
+            tables[step] = V[: slab_size(step)].copy()
             if not self._keep_all:
-                kept = self._kept[group] = self._thinned(kept, stage)
-        return kept[stage]
+                tables = self._kept[group] = self._thinned(tables, stage)
+        return tables[stage]
 
-    def _thinned(self, kept: dict[int, Floats], stage: int) -> dict[int, Floats]:
+    def _thinned(self, tables: dict[int, Floats], stage: int) -> dict[int, Floats]:
         """Later stages only, each about twice as far away as the one before, and the last."""
-        chain, reach = {self.problem.stages: kept[self.problem.stages]}, -1
-        for t in sorted(kept):
+        chain, reach = {self.problem.stages: tables[self.problem.stages]}, -1
+        for t in sorted(tables):
             if t >= stage and t - stage >= reach:
-                chain[t] = kept[t]
+                chain[t] = tables[t]
                 reach = max(1, int(1.5 * (t - stage)))
         return chain
 
@@ -342,16 +342,16 @@ class _Rows:
 
     def beyond(self, stage: int, group: int, stats: Floats) -> Floats:
         """Return the reward of a unit less that at the end of the grid."""
-        graph, own = self.graphs[group], self.problem.groups[group]
+        graph, arms = self.graphs[group], self.problem.groups[group]
         pulls = self.problem.unit if stage < self.problem.horizon else 1
-        factor = pulls * float(own.reward_factor[stage])
+        factor = pulls * float(arms.reward_factor[stage])
         nearest = graph.read(graph.mean[:, None], stats)[0][..., 0]
-        return np.asarray(factor * (own.model.mean(stats) - nearest))
+        return np.asarray(factor * (arms.model.mean(stats) - nearest))
 
     def terms(self, stage: int, group: int, stats: Floats) -> Terms:
-        own = self.problem.groups[group]
-        mean = float(own.model.mean(stats))
-        reward = float(own.reward_base[stage] + own.reward_factor[stage] * mean)
+        arms = self.problem.groups[group]
+        mean = float(arms.model.mean(stats))
+        reward = float(arms.reward_base[stage] + arms.reward_factor[stage] * mean)
         index, beyond = self.read(self.index(stage, group)[:, None], group, stats)
         total = float(index[0]) + (float(self.beyond(stage, group, stats)) if beyond else 0.0)
         pulls = self.problem.unit if stage < self.problem.horizon else 1

@@ -84,8 +84,8 @@ class PricePath:
     def to_dict(self) -> dict[str, Any]:
         """Plain values; without those that came later where they are 0, as before they came."""
         later = {"tick": self.tick, "best": self.best}
-        known = {"theta": self.theta, "kappa": self.kappa}
-        return known | {name: value for name, value in later.items() if value}
+        parameters = {"theta": self.theta, "kappa": self.kappa}
+        return parameters | {name: value for name, value in later.items() if value}
 
     def __str__(self) -> str:
         parts = [f"{self.theta:g} mu"] * bool(self.theta)

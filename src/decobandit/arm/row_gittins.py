@@ -147,11 +147,11 @@ class RowGittins:
         done, and `extra` ones; then to about 2 / most^2.
         """
         scaled, wanted = self._scaled, int(np.isnan(index).sum())
-        made, halved, step = 0, 0, 1.0 / 32.0
+        passes, halved, step = 0, 0, 1.0 / 32.0
 
         def priced(surcharge: float) -> Priced:
-            nonlocal made
-            made += 1
+            nonlocal passes
+            passes += 1
             return self._priced(surcharge, place, first, lowest)
 
         right, pending = priced(1.0), list[Priced]()
@@ -162,9 +162,9 @@ class RowGittins:
                 pending.append(priced(max(right.surcharge - step, scaled.low)))
             a, b = pending[-1].surcharge, right.surcharge
             middle = 0.5 * (a + b)
-            close = made < most * (1.0 - left / wanted) + extra
+            close = passes < most * (1.0 - left / wanted) + extra
             last = not a < middle < b or b - a <= (ACCURACY if close else 0.5 / most)
-            last = last or made > MOST_TIMES * most
+            last = last or passes > MOST_TIMES * most
             guess = 0.0 if close else 2.0 * most**-2.0
             at_ends = pending[-1].out, right.out
             unsure, at = narrow(a, b, *at_ends, scaled.noise, ACCURACY, guess, last, index)

@@ -46,23 +46,23 @@ class ExactComparison(Tabular):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values; a certified gap only where there is a bound."""
-        found = self.solution
+        solution = self.solution
         return {
             "arms": self.problem.n_arms,
             "horizon": self.problem.horizon,
-            "upper_bound": None if found is None else found.upper_bound,
-            "interrupted": self.interrupted or (found is not None and found.interrupted),
+            "upper_bound": None if solution is None else solution.upper_bound,
+            "interrupted": self.interrupted or (solution is not None and solution.interrupted),
             **({} if self.bound is None else self.bound.to_dict()),
-            "policies": _with_gaps([each.to_dict() for each in self.results], self.bound),
+            "policies": _with_gaps([result.to_dict() for result in self.results], self.bound),
         }
 
     def tables(self) -> Tables:
         """`policies`, one row each; `stages`, expected rewards."""
         return {
             "policies": lambda: columns_of(
-                _with_gaps([each.row() for each in self.results], self.bound)
+                _with_gaps([result.row() for result in self.results], self.bound)
             ),
-            "stages": lambda: columns_of(row for each in self.results for row in each.stages()),
+            "stages": lambda: columns_of(row for result in self.results for row in result.stages()),
         }
 
 
@@ -83,10 +83,10 @@ class SimulatedComparison(Tabular):
 
     def tables(self) -> Tables:
         """Those of the simulation; `policies` with certified gaps, where there is a bound."""
-        found = self.simulation
+        simulation = self.simulation
         return {
-            **found.tables(),
-            "policies": lambda: found.with_settings(self.to_dict()["results"]),
+            **simulation.tables(),
+            "policies": lambda: simulation.with_settings(self.to_dict()["results"]),
         }
 
     def absent_tables(self) -> dict[str, str]:
@@ -133,9 +133,9 @@ def compare_exactly(
     check_bound_draws(bound_draws)
     if truth is not None:
         truth_of(truth, problem)  # refuses what cannot be
-    made = make_policies(context, policies)
+    policy_list = make_policies(context, policies)
     results, interrupted = until_interrupted(
-        lambda each: evaluate(problem, each, truth=truth, progress=progress), made
+        lambda policy: evaluate(problem, policy, truth=truth, progress=progress), policy_list
     )
     best = None
     if not interrupted:  # after the policies: one may reach too many states
@@ -168,12 +168,12 @@ def compare_by_simulation(
     sampling["rng"] = seed_of(sampling.get("rng", 1))
     problem = context.problem
     actual, _ = check_sampling(problem, **sampling)
-    made = make_policies(context, policies)
+    policy_list = make_policies(context, policies)
     believed = sampling.get("truth") is None and actual == problem
     solution = context.solution_for(_wanted(bound, bound_draws) if believed else False)
-    found = simulate(
+    simulation = simulate(
         problem,
-        made,
+        policy_list,
         ties=context.ties,
         solution=solution,
         bound=False,
@@ -181,14 +181,14 @@ def compare_by_simulation(
         **sampling,
     )
     if not believed or solution is None:
-        return SimulatedComparison(found, None, believed and bound is None)
-    if found.interrupted:
-        return SimulatedComparison(found, None)
+        return SimulatedComparison(simulation, None, believed and bound is None)
+    if simulation.interrupted:
+        return SimulatedComparison(simulation, None)
     try:
         best = upper_bounds(problem, solution=solution, draws=bound_draws)[0]
     except KeyboardInterrupt:
-        return SimulatedComparison(replace(found, interrupted=True), None)
-    return SimulatedComparison(found, best)
+        return SimulatedComparison(replace(simulation, interrupted=True), None)
+    return SimulatedComparison(simulation, best)
 
 
 @tells_progress
@@ -205,11 +205,11 @@ def compare_gaps(
     check_method(method)
     sizes["rng"] = seed_of(sizes.get("rng", 1))
     check_sampling(problem, **sizes)
-    made = make_policies(context, policies)
+    policy_list = make_policies(context, policies)
     solution = context.solution
     return [
-        gap(problem, each, solution=solution, method=method, progress=progress, **sizes)
-        for each in made
+        gap(problem, policy, solution=solution, method=method, progress=progress, **sizes)
+        for policy in policy_list
     ]
 
 
@@ -226,12 +226,12 @@ def follow_by_name(
     seed = seed_of(rng)
     if truth is not None:
         truth_of(truth, context.problem)  # refuses what cannot be
-    (made,) = make_policies(context, [policy])
+    (player,) = make_policies(context, [policy])
     solution = context.solution
-    episode = follow(context.problem, made, solution=solution, truth=truth, rng=seed)
+    episode = follow(context.problem, player, solution=solution, truth=truth, rng=seed)
     mean = None
     if expected:
-        mean = gap(context.problem, made, solution=solution, rng=seed, progress=progress)
+        mean = gap(context.problem, player, solution=solution, rng=seed, progress=progress)
     return ComparedEpisode(episode, mean)
 
 

@@ -184,11 +184,11 @@ class Episode(Tabular):
         stages, arms = self.index.shape
         terms = ("expected_reward", "value_of_information", "index")
         counts = ("good", "bad") if self.problem.is_binary else ("pulls",)
-        seen = {"seen": [text for row in self.seen for text in row]} if self.seen else {}
+        texts = {"seen": [text for row in self.seen for text in row]} if self.seen else {}
         return {
             "stage": np.repeat(np.arange(stages), arms),
             "arm": [arm.name for arm in self.problem.arms] * stages,
-            **seen,
+            **texts,
             **{name: getattr(self, name).ravel() for name in (*counts, *terms)},
             "price": np.repeat(self.prices, arms),
             "pulled": self.was_pulled.ravel(),
@@ -466,14 +466,14 @@ def _walk(
     state = State.before(problem)
     prices = np.array(solution.prices[:stages])
     prices[: problem.horizon] /= problem.unit
-    pulled, outcomes, favourable, seen = [], [], [], []
+    pulled, outcomes, favourable, texts = [], [], [], []
     good, bad, pulls = np.zeros((3, stages, K), dtype=np.int64)
     ell, delta, lost = np.zeros((stages, K)), np.zeros((stages, K)), np.zeros((2, stages))
     for t in range(stages):
         good[t], bad[t], pulls[t] = state.good, state.bad, state.pulls
         ell[t], delta[t] = _terms_at(tables, t, state)
         if not problem.is_binary:
-            seen.append(tuple(str(state).split(",")))
+            texts.append(tuple(str(state).split(",")))
         arms, drawn = decide(t, state)
         counts = np.bincount(arms, minlength=K)
         if losses is not None:
@@ -505,7 +505,7 @@ def _walk(
         lost[1],
         pulls,
         tuple(favourable),
-        tuple(seen),
+        tuple(texts),
         truth,
         seed,
     )

@@ -279,8 +279,8 @@ class _Scenarios:
         limits = (weight, steps, pops, self._choices)
 
         def solve_part(part: slice) -> None:
-            own = tables.part(part)
-            best_allocations(*own, self._pulls, self._prices, *limits, bound[part], proven[part])
+            table = tables.part(part)
+            best_allocations(*table, self._pulls, self._prices, *limits, bound[part], proven[part])
 
         self._threads.map(solve_part, self._parts(bound.size))
 

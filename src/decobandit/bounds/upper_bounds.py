@@ -280,8 +280,8 @@ class Bounds(Tabular, Sequence[BoundValue]):
 
     def __getattr__(self, name: str) -> Any:
         """Return a value of `to_dict`: `best`, `best_is`, `lagrangian`, `information_se`, ..."""
-        if not name.startswith("_") and name in (plain := self.to_dict()):
-            return plain[name]
+        if not name.startswith("_") and name in (tree := self.to_dict()):
+            return tree[name]
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 
     def of(self, *kinds: str) -> BoundValue | None:
@@ -380,8 +380,8 @@ def bound(
     """
     check_problem(problem)
     check_settings(draws, weight, pops)
-    known = (draws, rng, weight, pops, workers, progress)
-    request = BoundRequest(problem, solution, tol, *known)
+    settings = (draws, rng, weight, pops, workers, progress)
+    request = BoundRequest(problem, solution, tol, *settings)
     if solution is not None:
         check_solution(solution, problem)
     values = [

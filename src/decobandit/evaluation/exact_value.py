@@ -108,21 +108,21 @@ class Evaluation(Tabular):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values; without those that need the truth where it is not given."""
-        known = {k: v for k, v in self.__dict__.items() if v is not None or k == "regret"}
-        plain = {
+        fields = {k: v for k, v in self.__dict__.items() if v is not None or k == "regret"}
+        tree = {
             k: np.asarray(v).tolist() if isinstance(v, tuple | np.ndarray) and k != "truth" else v
-            for k, v in known.items()
+            for k, v in fields.items()
         }
         if self.truth is not None:
-            plain["truth"] = [list(x) if isinstance(x, tuple) else x for x in self.truth]
+            tree["truth"] = [list(x) if isinstance(x, tuple) else x for x in self.truth]
         if self.null:
-            plain["best_arm_probability"] = None
-        return plain
+            tree["best_arm_probability"] = None
+        return tree
 
     def row(self) -> dict[str, Any]:
         """One row of a table of policies: values that are single numbers."""
-        plain = self.to_dict().items()
-        return {key: value for key, value in plain if not isinstance(value, list)}
+        items = self.to_dict().items()
+        return {key: value for key, value in items if not isinstance(value, list)}
 
     def stages(self) -> list[dict[str, Any]]:
         """Rows of a table: the expected reward of every stage."""
@@ -137,19 +137,19 @@ class Evaluation(Tabular):
 
     def tables(self) -> Tables:
         """Columns by the name of the table."""
-        made: dict[str, Callable[[], Columns]] = {
+        tables: dict[str, Callable[[], Columns]] = {
             "policies": lambda: columns_of([self.row()]),
             "stages": lambda: columns_of(self.stages()),
         }
         truth, pulls = self.truth, self.arm_pulls
         if truth is not None and pulls is not None:
-            made["arms"] = lambda: {
+            tables["arms"] = lambda: {
                 "policy": [self.policy] * len(pulls),
                 "arm": range(len(pulls)),
                 "truth": truth,
                 "pulls": pulls,
             }
-        return made
+        return tables
 
     def __repr__(self) -> str:
         at = "" if self.truth is None else f" at {', '.join(map(str, self.truth))}"
@@ -226,17 +226,17 @@ def evaluate(
     problem = check_subject(problem, policy)
     clock = Stopwatch()
     refuse_infinite(problem, "exact evaluation")
-    known = None if truth is None else truth_of(truth, problem)
-    made = make_policy(problem, policy, tol=tol, ties=ties, solution=solution)
-    total = _followed(made, known, limit_states, progress, watch)
+    true_values = None if truth is None else truth_of(truth, problem)
+    player = make_policy(problem, policy, tol=tol, ties=ties, solution=solution)
+    total = _followed(player, true_values, limit_states, progress, watch)
     value = float(total.rewards.sum()) + total.last_reward
-    best = _best_reward(problem, known)
+    best = _best_reward(problem, true_values)
     rewards = total.rewards.copy()
     rewards.flags.writeable = False
     arm_pulls = tuple(total.pulls.tolist())
     known_end = problem.random_horizon is None
     return Evaluation(
-        policy=made.name,
+        policy=player.name,
         value=value,
         regret=None if best is None else best - value,
         stage_rewards=rewards,
@@ -246,9 +246,9 @@ def evaluate(
         probability=total.probability,
         merged=total.merged,
         seconds=clock.seconds(),
-        truth=_plain(problem, known),
+        truth=_plain(problem, true_values),
         variance=total.variance if known_end else None,
-        arm_pulls=None if known is None else arm_pulls,
+        arm_pulls=None if true_values is None else arm_pulls,
         best_arm_probability=total.best_arm if known_end else None,
     )
 

@@ -212,14 +212,14 @@ class Forward:
             codes, pulls = level.codes[answers.rows, k], answers.pulls[:, k]
             deployed = t >= self.problem.horizon
             for n in np.unique(pulls[pulls > 0]).tolist():
-                own = pulls == n
+                here = pulls == n
                 value = (
-                    self._mean(k, codes[own])
+                    self._mean(k, codes[here])
                     if deployed
-                    else arm.all_expected(int(codes.max()), n, self.unit)[codes[own]]
+                    else arm.all_expected(int(codes.max()), n, self.unit)[codes[here]]
                 )
                 base, factor = arm.group.reward_base[t], arm.group.reward_factor[t]
-                total.rewards[t] += float(weights[own] @ (n * base + factor * value))
+                total.rewards[t] += float(weights[here] @ (n * base + factor * value))
             if not deployed:
                 total.pulls[k] += float(self.survival[t] * (weights @ pulls))
             if self.watch is not None:
@@ -231,13 +231,13 @@ class Forward:
                 group = int(self.problem.group_of_arm[k])
                 occupied[group].append(Occupied([k], group, stats, masses[reached]))
         if self.watch is not None:
-            self.watch(t, [own for arms in occupied for own in self._joined(arms)])
+            self.watch(t, [merged for arms in occupied for merged in self._joined(arms)])
 
     def _joined(self, arms: list[Occupied]) -> Iterator[Occupied]:
         """Arms that are merged share what is said of them."""
-        members = [arm for own in arms for arm in own.members]
-        for own in arms:
-            yield own._replace(members=members) if self.merged else own
+        members = [arm for arm_states in arms for arm in arm_states.members]
+        for arm_states in arms:
+            yield arm_states._replace(members=members) if self.merged else arm_states
 
     def _mean(self, k: int, codes: Ints) -> Floats:
         """Return the expected value of an outcome, at the truth where it has one."""
@@ -248,19 +248,19 @@ class Forward:
 
     def _true_mean(self, k: int) -> float:
         truth = self.truth[k]
-        own = np.array((truth,) if isinstance(truth, float) else truth)
-        return float(self.arms[k].model.mean_at(own))
+        parameters = np.array((truth,) if isinstance(truth, float) else truth)
+        return float(self.arms[k].model.mean_at(parameters))
 
     def _after(self, t: int, level: _Level, answers: _Answers) -> _Level:
         """Return the states after a stage."""
         first, place = distinct_rows(answers.pulls)
         parts = []
-        for number, given in enumerate(answers.pulls[first].tolist()):
+        for number, units in enumerate(answers.pulls[first].tolist()):
             rows = place == number
             moments = level.moments[answers.rows[rows]] * answers.shares[rows, None]
             part = _Level(level.codes[answers.rows[rows]], moments)
-            part = self._deployed(t, part, given) if t >= self.problem.horizon else part
-            for k, pulls in enumerate(given if t < self.problem.horizon else ()):
+            part = self._deployed(t, part, units) if t >= self.problem.horizon else part
+            for k, pulls in enumerate(units if t < self.problem.horizon else ()):
                 if pulls:
                     part = self._moved(t, k, pulls, part)
             parts.append(part)
@@ -310,13 +310,13 @@ class Forward:
             )
         entries = [matrix.tocoo() for matrix in after]
         found = np.concatenate(
-            [np.insert(rest[first][own.row], k, own.col, axis=1) for own in entries]
+            [np.insert(rest[first][entry.row], k, entry.col, axis=1) for entry in entries]
         )
         moments = np.zeros((len(found), len(entries)))
         start = 0
-        for column, own in enumerate(entries):
-            moments[start : start + own.nnz, column] = own.data
-            start += own.nnz
+        for column, entry in enumerate(entries):
+            moments[start : start + entry.nnz, column] = entry.data
+            start += entry.nnz
         return _Level(found, moments) if len(entries) == 1 else self._added(t, found, moments)
 
     def _reward_moments(
@@ -352,17 +352,17 @@ class Forward:
             for arm, codes in zip(self.arms, level.codes.T, strict=True)
         ]
         last = np.zeros(len(level.codes))
-        for arm, own in zip(self.arms, stats, strict=True):
-            last += arm.group.last_rewards(own)
+        for arm, counts in zip(self.arms, stats, strict=True):
+            last += arm.group.last_rewards(counts)
         chances = level.moments[:, 0]
         total.probability, total.last_reward = float(chances.sum()), float(chances @ last)
         if self.truth is None:
             return
         total.variance = variance(level.moments, last)
-        if all(own != () for own in self.truth):  # of own states no mean is true
+        if all(counts != () for counts in self.truth):  # of own states no mean is true
             means = [
-                (arm.model.mean(own), self._true_mean(k), 1)
-                for k, (arm, own) in enumerate(zip(self.arms, stats, strict=True))
+                (arm.model.mean(counts), self._true_mean(k), 1)
+                for k, (arm, counts) in enumerate(zip(self.arms, stats, strict=True))
             ]
             total.best_arm = float(chances @ share_of_best(means))
 

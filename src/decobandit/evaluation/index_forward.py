@@ -129,29 +129,29 @@ class IndexForward:
         level.rows[0], level.moments[0] = 0, np.eye(columns)[0]
         for t in range(stages):
             now, pulls = stage(t), np.zeros((len(members), slab_size(t)))
-            after, found = empty_level(1024 + used if now.follows else 1, slots, columns), 0
+            after, count = empty_level(1024 + used if now.follows else 1, slots, columns), 0
             total.states += used
             for i in range(0, used, CHUNK):
-                after, found, earned, unclear = pull(
+                after, count, earned, unclear = pull(
                     level,
                     i,
                     min(i + CHUNK, used),
                     places,
                     now,
                     after,
-                    found,
+                    count,
                     limit - total.states,
                     pulls,
                 )
                 if unclear:
                     return None
                 total.rewards[t] += earned
-                self._report(t, total.states, total.states + found, limit)
+                self._report(t, total.states, total.states + count, limit)
             total.probability = float(level.moments[:used, 0].sum())
             total.rewards[t] += total.probability * now.pulls * self._less(t)
-            for own, pulled in zip(members, pulls.sum(axis=1), strict=True):
+            for positions, pulled in zip(members, pulls.sum(axis=1), strict=True):
                 if t < self.problem.horizon:
-                    total.pulls[own] += self.problem.survival[t] * pulled / len(own)
+                    total.pulls[positions] += self.problem.survival[t] * pulled / len(positions)
             if self.watch is not None:
                 masses = _masses(places, level.rows[:used], level.moments[:used, 0], pulls.shape)
                 resting = np.maximum(masses - pulls, 0.0)  # below zero only by rounding
@@ -160,25 +160,25 @@ class IndexForward:
                 self.watch(
                     t,
                     [
-                        Occupied(own, group, stats, np.stack([resting[c], pulls[c]], axis=1))
-                        for c, (own, group) in enumerate(
+                        Occupied(positions, group, stats, np.stack([resting[c], pulls[c]], axis=1))
+                        for c, (positions, group) in enumerate(
                             zip(members, places.group.tolist(), strict=True)
                         )
                     ],
                 )
             if now.follows:
-                level, used = after, found
+                level, used = after, count
         self._close(total, places, level.rows[:used], level.moments[:used])
         return total
 
     def _less(self, stage: int) -> float:
         return 0.0 if self.truth is None else middle(self.problem, stage)
 
-    def _report(self, stage: int, states: int, found: int, limit: int) -> None:
+    def _report(self, stage: int, states: int, next_states: int, limit: int) -> None:
         heed_interrupt()
         stages = self.problem.stages
-        ahead = (found - states) * (self.problem.horizon - stage - 1)
-        if found > limit or ahead > SHRINKING * self.limit:
+        ahead = (next_states - states) * (self.problem.horizon - stage - 1)
+        if next_states > limit or ahead > SHRINKING * self.limit:
             raise too_many_states(limit, stage, stages)
         if self.progress is not None:
             arms, note = self.problem.n_arms, f"stage {stage} of {stages}, {states:,} states"

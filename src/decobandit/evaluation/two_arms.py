@@ -132,9 +132,9 @@ def close(total: Total, problem: Problem, truth: Truth | None, level: TwoArmStat
     groups = [problem.groups[k] for k in problem.group_of_arm]
     last = np.zeros(len(level.pulls))
     codes = level.pulls * (level.pulls + 1) // 2 + level.good
-    for group, own in zip(groups, codes.T, strict=True):
+    for group, arm_codes in zip(groups, codes.T, strict=True):
         if group.terminal is not None:
-            last += group.terminal[own]
+            last += group.terminal[arm_codes]
     total.last_reward = float(level.moments[:, 0] @ last)
     if truth is not None:
         total.variance = variance(level.moments, last)
@@ -142,5 +142,5 @@ def close(total: Total, problem: Problem, truth: Truth | None, level: TwoArmStat
             (group.alpha + good) / (group.alpha + group.beta + pulls)
             for group, good, pulls in zip(groups, level.good.T, level.pulls.T, strict=True)
         ]
-        seen = [(mean, p, 1) for mean, p in zip(means, truth, strict=True)]
-        total.best_arm = float(level.moments[:, 0] @ share_of_best(seen))
+        triples = [(mean, p, 1) for mean, p in zip(means, truth, strict=True)]
+        total.best_arm = float(level.moments[:, 0] @ share_of_best(triples))

@@ -188,9 +188,9 @@ class ArmStates:
 
         def matrix(entries: Floats) -> csr_array:
             # drops what cannot occur
-            found = csr_array((entries, (before, place)), shape=shape)
-            found.eliminate_zeros()
-            return found
+            transitions = csr_array((entries, (before, place)), shape=shape)
+            transitions.eliminate_zeros()
+            return transitions
 
         away = values - self.center
         moments = (matrix(chance * away), matrix(chance * away**2)) if self._moments else ()
@@ -221,11 +221,13 @@ def states_of_arms(
     unit = problem.unit if problem.repeat else 1
     states = []
     for arm, k in enumerate(problem.group_of_arm.tolist()):
-        own = None if truth is None else truth[arm]
-        own = (own,) if isinstance(own, float) else own
-        if (k, own) not in shared:
-            shared[k, own] = ArmStates(problem.groups[k], unit, truth=own, moments=moments)
-        states.append(shared[k, own])
+        parameter = None if truth is None else truth[arm]
+        parameter = (parameter,) if isinstance(parameter, float) else parameter
+        if (k, parameter) not in shared:
+            shared[k, parameter] = ArmStates(
+                problem.groups[k], unit, truth=parameter, moments=moments
+            )
+        states.append(shared[k, parameter])
     return states
 
 

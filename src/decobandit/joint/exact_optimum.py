@@ -318,8 +318,8 @@ def exact_stages(problem: Problem) -> int:
     while not counted.exact and number > 1:
         number //= 2
         counted = count(problem, number)
-    each = _work(problem, counted.states)
-    work = list(accumulate(each))
+    stage_work = _work(problem, counted.states)
+    work = list(accumulate(stage_work))
     wide = SHAPE_BYTES * sum(columns(problem, number)) * (problem.pulls_per_stage + 1)
     needed = [  # values of two stages, and shapes
         8 * (before + states) + wide * shapes
@@ -327,13 +327,13 @@ def exact_stages(problem: Problem) -> int:
             pairwise([0, *counted.states]), counted.shapes, strict=True
         )
     ]
-    fits = [each <= MAX_QUICK_BYTES for each in needed]
+    fits = [size <= MAX_QUICK_BYTES for size in needed]
     if number == problem.stages and work[-1] <= MAX_QUICK_STATES and all(fits):
         return number
     ends = [
         end
-        for end, (done, own) in enumerate(zip([0.0, *work], each, strict=False))
-        if fits[end] and done + ENDING_FACTOR * own <= MAX_START_STATES and end <= problem.horizon
+        for end, (done, more) in enumerate(zip([0.0, *work], stage_work, strict=False))
+        if fits[end] and done + ENDING_FACTOR * more <= MAX_START_STATES and end <= problem.horizon
     ]
     return max(ends, default=0)
 

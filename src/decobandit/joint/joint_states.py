@@ -74,8 +74,8 @@ def count(problem: Problem, stages: int | None = None) -> Counted:
 def _fewer(arms: Sequence[int], most: int) -> list[int]:
     """As many arms of each group as leave at most `most` in all."""
     before = accumulate(arms, initial=0)
-    kept = [min(count, most - taken) for taken, count in zip(before, arms, strict=False)]
-    return [count for count in kept if count > 0]
+    counts = [min(count, most - taken) for taken, count in zip(before, arms, strict=False)]
+    return [count for count in counts if count > 0]
 
 
 def _multisets(arms: Sequence[int], degree: int, most: int, weighted: bool) -> list[int]:
@@ -88,13 +88,13 @@ def _multisets(arms: Sequence[int], degree: int, most: int, weighted: bool) -> l
     """
     total = [1] + [0] * degree
     for count in arms:
-        found = [total]
+        sizes = [total]
         for c in range(1, min(count, degree) + 1):
-            terms = [_times_arm(found[c - j], j, most, weighted) for j in range(1, c + 1)]
-            found.append([sum(column) // c for column in zip(*terms, strict=True)])
-            if found[-1][-1] > COUNT_LIMIT:
-                return found[-1]
-        total = found[-1]
+            terms = [_times_arm(sizes[c - j], j, most, weighted) for j in range(1, c + 1)]
+            sizes.append([sum(column) // c for column in zip(*terms, strict=True)])
+            if sizes[-1][-1] > COUNT_LIMIT:
+                return sizes[-1]
+        total = sizes[-1]
     return total
 
 
@@ -257,10 +257,10 @@ class JointValues:
         total = 0.0
         pulled: list[tuple[int, int]] = []
         for group, count in zip(self.problem.groups, columns(self.problem), strict=True):
-            own = sorted(arms[member] for member in group.members)
-            pulled += own[-count:]
+            ordered = sorted(arms[member] for member in group.members)
+            pulled += ordered[-count:]
             if group.terminal is not None:
-                total += sum(float(group.terminal[n * (n + 1) // 2 + g]) for n, g in own)
+                total += sum(float(group.terminal[n * (n + 1) // 2 + g]) for n, g in ordered)
         if stage == self.problem.stages:
             return total
         return total + float(self.values[stage][self._rank(stage, pulled)])
@@ -269,11 +269,11 @@ class JointValues:
         group, under = self.ranking.group, self.ranking.under
         key = _keys(np.array([[n for n, _ in arms]], np.int32))
         shape = int(np.searchsorted(self._keys[stage], key)[0])
-        rank = own = r = 0
+        rank = group_rank = r = 0
         for c, (n, g) in enumerate(arms):
             r += 1
-            own += int(under[g, r])
+            group_rank += int(under[g, r])
             if c + 1 == len(arms) or group[c + 1] != group[c] or arms[c + 1][0] != n:
-                rank = rank * int(under[n + 1, r]) + own
-                own = r = 0
+                rank = rank * int(under[n + 1, r]) + group_rank
+                group_rank = r = 0
         return int(self.shapes[stage].offset[shape]) + rank

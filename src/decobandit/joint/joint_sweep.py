@@ -52,7 +52,7 @@ def sweep(
     if unstored == 0:
         after = stages.fill(last, ahead, ahead, after)
     _tell(report, problem, 1)
-    kept = [(ahead[0], after)] if keep else []
+    stored = [(ahead[0], after)] if keep else []
     for t in range(last - 1, -1, -1):
         within = list(_within(problem, t, ahead[0]))[::-1]
         if last - t < unstored:
@@ -61,11 +61,11 @@ def sweep(
             after = stages.fill(t, within, ahead, after)
             ahead = within[:1]
         if keep:
-            kept.append((within[0], after))
+            stored.append((within[0], after))
         _tell(report, problem, problem.stages - t)
     tables = None
     if keep:
-        shapes, values = zip(*reversed(kept), strict=True)
+        shapes, values = zip(*reversed(stored), strict=True)
         tables = JointValues(problem, stages.ranking, shapes, values)
     return float(after[0]), tables
 
@@ -229,7 +229,7 @@ def _follow(
     front f + depth; later fronts of that block leave them alone.
     """
     finished = [0] * len(blocks)
-    moved = Condition()
+    progress_made = Condition()
     stopped = False
 
     def work(thread: int) -> None:
@@ -240,28 +240,28 @@ def _follow(
                 for first in range(0, fronts, FRONTS_AT_ONCE):
                     last = min(first + FRONTS_AT_ONCE, fronts)
                     needed = min(last + blocks[block - 1][1], blocks[block - 1][2])
-                    with moved:
+                    with progress_made:
                         while block > 0 and finished[block - 1] < needed and not stopped:
-                            moved.wait()
+                            progress_made.wait()
                     if stopped:
                         return
                     step(block, first, last)
-                    with moved:
+                    with progress_made:
                         finished[block] = last
-                        moved.notify_all()
+                        progress_made.notify_all()
                 if thread == 0 and block + 1 < len(blocks):
                     done(block)
         except BaseException:
-            with moved:
+            with progress_made:
                 stopped = True
-                moved.notify_all()
+                progress_made.notify_all()
             raise
 
     # the calling thread is one of the workers
     with pool(workers) as threads:
-        others = [threads.submit(work, thread) for thread in range(1, workers)]
+        futures = [threads.submit(work, thread) for thread in range(1, workers)]
         work(0)
-        for other in others:
+        for other in futures:
             other.result()
     if blocks:
         done(len(blocks) - 1)

@@ -89,10 +89,14 @@ def allotments(problem: Problem) -> tuple[Shape, ...]:
     units, arms = problem.units, problem.n_arms
     if not problem.repeat:
         chosen = itertools.combinations(range(arms), units)
-        return tuple(tuple(int(arm in own) for arm in range(arms)) for own in chosen)
+        return tuple(
+            tuple(int(arm in bars_of_one) for arm in range(arms)) for bars_of_one in chosen
+        )
     bars = itertools.combinations(range(units + arms - 1), arms - 1)
-    ends = ((-1, *own, units + arms - 1) for own in bars)
-    return tuple(tuple(b - a - 1 for a, b in itertools.pairwise(own)) for own in ends)
+    ends = ((-1, *bars_of_one, units + arms - 1) for bars_of_one in bars)
+    return tuple(
+        tuple(b - a - 1 for a, b in itertools.pairwise(bars_of_one)) for bars_of_one in ends
+    )
 
 
 def sorted_shapes(problem: Problem, stage: int) -> Iterator[Shape]:
@@ -107,8 +111,8 @@ def sorted_shapes(problem: Problem, stage: int) -> Iterator[Shape]:
         count, *rest = groups
         for units in range(left + 1) if rest else (left,):
             for part in _descending(units, count, min(units, most)):
-                for others in fill(rest, left - units):
-                    yield (part, *others)
+                for tail in fill(rest, left - units):
+                    yield (part, *tail)
 
     for parts in fill([group.count for group in problem.groups], problem.units * stage):
         shape = [0] * problem.n_arms
@@ -154,8 +158,8 @@ class ShapeProgram:
         def ended(shape: Shape) -> Floats:
             total = fixed.reshape(-1, *(1,) * len(shape))
             for arm, units in enumerate(shape):
-                own = ends(int(self.problem.group_of_arm[arm]), units * self.problem.unit)
-                total = total + np.stack([self._on_axis(arm, row) for row in own])
+                end_values = ends(int(self.problem.group_of_arm[arm]), units * self.problem.unit)
+                total = total + np.stack([self._on_axis(arm, row) for row in end_values])
             return np.asarray(total.min(axis=0))
 
         return first_value(self._swept(stage, ended, report, False))
@@ -187,15 +191,17 @@ class ShapeProgram:
         return np.asarray(values + np.sort(deployed, axis=0)[worst:].sum(axis=0))
 
     def _best(self, stage: int, shape: Shape, after: Values) -> Floats:
-        tried = (self.worth(stage, shape, given, after) for given in self._tried(shape))
+        tried = (self.worth(stage, shape, allotment, after) for allotment in self._tried(shape))
         return reduce(np.maximum, tried)
 
     def _tried(self, shape: Shape) -> Iterator[Shape]:
         """Allotments; of exchangeable arms without pulls the first ones get most."""
         fresh = [[arm for arm in group.members if shape[arm] == 0] for group in self.problem.groups]
-        for given in self.allotments:
-            if all(given[a] >= given[b] for arms in fresh for a, b in itertools.pairwise(arms)):
-                yield given
+        for allotment in self.allotments:
+            if all(
+                allotment[a] >= allotment[b] for arms in fresh for a, b in itertools.pairwise(arms)
+            ):
+                yield allotment
 
     def worth(self, stage: int, shape: Shape, given: Shape, after: Values) -> Floats:
         """Return what an allotment is worth in the states of a shape, then the best ones."""
@@ -245,8 +251,8 @@ class ShapeValues:
                 arm.number(units * problem.unit, states.stats[rows, k, : arm.model.width])
                 for k, (arm, units) in enumerate(zip(arms, shape, strict=True))
             )
-            for a, given in enumerate(self.allotments):
-                worth = self._program.worth(stage, tuple(shape), given, self._levels[stage + 1])
+            for a, allotment in enumerate(self.allotments):
+                worth = self._program.worth(stage, tuple(shape), allotment, self._levels[stage + 1])
                 worths[rows, a] = worth[where]
         return worths
 
@@ -278,8 +284,8 @@ def first_value(levels: list[Values]) -> float:
 def _applied(matrix: object, values: Floats, axis: int) -> Floats:
     """Return the matrix (before, after) applied to an axis that is after pulls."""
     front = np.moveaxis(values, axis, 0)
-    found = matrix @ front.reshape(front.shape[0], -1)  # type: ignore[operator]
-    return np.moveaxis(found.reshape(found.shape[0], *front.shape[1:]), 0, axis)
+    product = matrix @ front.reshape(front.shape[0], -1)  # type: ignore[operator]
+    return np.moveaxis(product.reshape(product.shape[0], *front.shape[1:]), 0, axis)
 
 
 def _unsorted(problem: Problem, shape: Shape, values: Values) -> Floats:

@@ -66,9 +66,9 @@ def best_mean_per_pull(problem: Problem) -> Floats:
     bad = np.array([group.reward_bad for group in problem.groups])
     sums = _Sums(problem)
     stages = enumerate(_best_pulls(problem)[0].tolist())
-    found = np.array([sums(good[:, t], bad[:, t], m) / m for t, m in stages])
-    found.flags.writeable = False  # kept for whoever asks again
-    return found
+    means = np.array([sums(good[:, t], bad[:, t], m) / m for t, m in stages])
+    means.flags.writeable = False  # kept for whoever asks again
+    return means
 
 
 def _has_best_arm(problem: Problem) -> bool:
@@ -95,26 +95,26 @@ def best_true_rewards(problem: Problem, means: Floats) -> Floats | None:
     groups = [problem.groups[k] for k in problem.group_of_arm]
     base = np.array([group.reward_base for group in groups])
     factor = np.array([group.reward_factor for group in groups])
-    total, known = np.zeros(len(means)), dict[bytes, Floats]()
+    total, cache = np.zeros(len(means)), dict[bytes, Floats]()
     for t, (m, times) in enumerate(zip(*_best_pulls(problem), strict=True)):
         key = base[:, t].tobytes() + factor[:, t].tobytes() + m.tobytes()
-        if key not in known:  # most problems have the same rewards at all stages
-            each = base[:, t] + factor[:, t] * means
-            known[key] = np.sort(each, axis=1)[:, -int(m) :].sum(axis=1)
-        total += times * known[key]
+        if key not in cache:  # most problems have the same rewards at all stages
+            rewards = base[:, t] + factor[:, t] * means
+            cache[key] = np.sort(rewards, axis=1)[:, -int(m) :].sum(axis=1)
+        total += times * cache[key]
     return total
 
 
 def _best_of_kinds(problem: Problem) -> tuple[float, float]:
     """Over the prior, arms of any kind whose mean has a law; and how far off it may be."""
-    known, total, error = dict[bytes, tuple[float, float]](), 0.0, 0.0
+    cache, total, error = dict[bytes, tuple[float, float]](), 0.0, 0.0
     for t, (m, times) in enumerate(zip(*_best_pulls(problem), strict=True)):
         rewards = np.array([(g.reward_base[t], g.reward_factor[t]) for g in problem.groups])
         key = rewards.tobytes() + m.tobytes()
-        if key not in known:
-            known[key] = largest_of_kinds(problem, rewards, int(m))
-        total += float(times) * known[key][0]
-        error += float(times) * known[key][1]
+        if key not in cache:
+            cache[key] = largest_of_kinds(problem, rewards, int(m))
+        total += float(times) * cache[key][0]
+        error += float(times) * cache[key][1]
     return total, error
 
 
@@ -146,9 +146,9 @@ def largest_of_kinds(problem: Problem, rewards: Floats, m: int) -> tuple[float, 
         axis=1,
     )
     held = _expected_minimum(1.0 - below, below, counts, m)
-    each = (length * weights).ravel()
-    error = float(counts @ np.abs(edges[0] + each @ (1.0 - below) - means))
-    return float(m * edges[0] + each @ held), ERRORS * m * error
+    weighted = (length * weights).ravel()
+    error = float(counts @ np.abs(edges[0] + weighted @ (1.0 - below) - means))
+    return float(m * edges[0] + weighted @ held), ERRORS * m * error
 
 
 def _double_exponential() -> tuple[Floats, Floats]:
@@ -163,8 +163,8 @@ def _below(group: Group, base: float, factor: float, x: Floats) -> Floats:
     if factor == 0.0:
         return np.asarray(x >= base, dtype=float)
     stats = np.array(group.model.initial(), dtype=float)
-    found = group.model.cdf(stats[None, :], (x - base) / factor)
-    return found if factor > 0.0 else np.asarray(1.0 - found)
+    probability = group.model.cdf(stats[None, :], (x - base) / factor)
+    return probability if factor > 0.0 else np.asarray(1.0 - probability)
 
 
 def pull_rewards(problem: Problem) -> tuple[Floats, Floats]:
@@ -246,10 +246,10 @@ def expected_sum_of_largest(
     slope = good - bad
 
     def exceeding(x: Floats) -> Floats:
-        own = x[:, None]
+        points = x[:, None]
         with np.errstate(divide="ignore", invalid="ignore"):
-            below = betainc(alpha, beta, np.clip((own - bad) / slope, 0.0, 1.0))
-        above = np.where(slope > 0, 1.0 - below, np.where(slope < 0, below, bad > own))
+            below = betainc(alpha, beta, np.clip((points - bad) / slope, 0.0, 1.0))
+        above = np.where(slope > 0, 1.0 - below, np.where(slope < 0, below, bad > points))
         weight = power * x ** (power - 1)
         return np.asarray(weight * _expected_minimum(above, 1.0 - above, counts, m))
 
@@ -268,8 +268,8 @@ def _cuts(
     theta = betaincinv(alpha[:, None], beta[:, None], levels)
     points = bad[:, None] + theta * (good - bad)[:, None]
     inner = np.unique(np.concatenate([points.ravel(), good, bad]).clip(0.0, 1.0).round(9))
-    kept = inner[np.linspace(0, inner.size - 1, min(inner.size, MAX_PANELS)).round().astype(int)]
-    return np.unique(np.concatenate([[0.0], kept, [1.0]]))
+    cuts = inner[np.linspace(0, inner.size - 1, min(inner.size, MAX_PANELS)).round().astype(int)]
+    return np.unique(np.concatenate([[0.0], cuts, [1.0]]))
 
 
 def _expected_minimum(
@@ -290,8 +290,8 @@ def _expected_minimum(
         before, distribution = distribution, np.zeros_like(distribution)
         for k in range(min(int(count), m - 1) + 1):
             ways = gammaln(count + 1.0) - gammaln(k + 1.0) - gammaln(count - k + 1.0)
-            own = np.exp(ways + xlogy(k, s) + xlogy(count - k, f))
-            distribution[:, k:] += own[:, None] * before[:, : m - k]
+            terms = np.exp(ways + xlogy(k, s) + xlogy(count - k, f))
+            distribution[:, k:] += terms[:, None] * before[:, : m - k]
     return np.asarray(m - distribution @ (m - i))
 
 

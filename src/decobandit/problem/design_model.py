@@ -126,8 +126,8 @@ class FinalTest(Frozen):
     @property
     def level(self) -> float:
         """The threshold or alpha, or what is usual."""
-        given = self.threshold if self.kind == "posterior" else self.alpha
-        return given if given is not None else 0.975 if self.kind == "posterior" else 0.025
+        level = self.threshold if self.kind == "posterior" else self.alpha
+        return level if level is not None else 0.975 if self.kind == "posterior" else 0.025
 
 
 def _true(value: object) -> float | tuple[float, ...] | str:
@@ -234,13 +234,13 @@ class Rules(Frozen):
     def check(self, problem: Problem) -> None:
         """An InvalidProblem where the rules do not suit the problem, or cannot be meant."""
         self.check_possible(problem)
-        for place, rule, found in self._not_meant(problem):
-            _refused(place, rule, found)
+        for place, rule, value in self._not_meant(problem):
+            _refused(place, rule, value)
 
     def check_possible(self, problem: Problem) -> None:
         """The same where they cannot be obeyed: trials on record may have rules of no effect."""
-        for place, rule, found in self._faults(problem):
-            _refused(place, rule, found)
+        for place, rule, value in self._faults(problem):
+            _refused(place, rule, value)
 
     def _not_meant(self, problem: Problem) -> Iterator[Fault]:
         high = self.stop.superiority
@@ -292,8 +292,8 @@ class Rules(Frozen):
         yield from self._faults_of_test(problem)
 
     def _faults_of_cap(self, arms: int, most: float) -> Iterator[Fault]:
-        share, others = self.control_share or 0.0, arms - (self.control_share is not None)
-        least = max((1.0 - share) / max(others, 1), share, self.floor)
+        share, free_arms = self.control_share or 0.0, arms - (self.control_share is not None)
+        least = max((1.0 - share) / max(free_arms, 1), share, self.floor)
         if most < least - 1e-12:
             rule = f"must be at least {least:.4g}, so that {arms} arms can share all pulls"
             yield ("max_probability",), rule, most
@@ -447,20 +447,20 @@ def _of_kinds(rules: Rules, problem: Problem) -> Iterator[Fault]:
 
 def _false(problem: Problem, i: int, scenario: Scenario) -> Iterator[Fault]:
     """What cannot be true of an arm."""
-    for k, (group, given) in enumerate(zip(problem.group_of_arm, scenario.truth, strict=True)):
+    for k, (group, truth) in enumerate(zip(problem.group_of_arm, scenario.truth, strict=True)):
         kind = problem.groups[group].model
         try:
-            kind.format.read_truth(given)
+            kind.format.read_truth(truth)
         except ValueError as error:
             rule = str(error).partition("; ")[2]
             rule = "must be a number from 0 to 1" if kind.counts_good else rule
-            whole = isinstance(given, float) and given.is_integer()  # messages show 7, not 7.0
-            yield ("scenarios", i, "truth", k), rule, int(given) if whole else given
+            is_integer = isinstance(truth, float) and truth.is_integer()  # messages show 7, not 7.0
+            yield ("scenarios", i, "truth", k), rule, int(truth) if is_integer else truth
 
 
-def _refused(place: tuple[str | int, ...], rule: str, found: object) -> None:
+def _refused(place: tuple[str | int, ...], rule: str, value: object) -> None:
     try:
-        refuse(rule, found=found, at=("design", *place))
+        refuse(rule, found=value, at=("design", *place))
     except ValueError as error:
         details = error.errors(include_url=False)  # type: ignore[attr-defined]
         raise InvalidProblem.of(details, Design) from None

@@ -103,8 +103,8 @@ def _name(value: object) -> str:
 
 
 def _word(value: object) -> str:
-    plain = is_name(value) and not set(str(value)) & set("/@+, ")
-    return str(value) if plain else refuse(WORD_RULE, found=value)
+    is_word = is_name(value) and not set(str(value)) & set("/@+, ")
+    return str(value) if is_word else refuse(WORD_RULE, found=value)
 
 
 def _real(rule: str, allowed: Callable[[float], bool]) -> Callable[[object], float]:

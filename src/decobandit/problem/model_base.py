@@ -57,9 +57,9 @@ class InvalidProblem(ProblemError, ValidationError):
     @classmethod
     def of(cls, details: Sequence[ErrorDetails], model: type[BaseModel]) -> Self:
         """The error of a model with these details."""
-        made = cls.from_exception_data(model.__name__, init_details(details))
-        made._model = model
-        return made
+        error = cls.from_exception_data(model.__name__, init_details(details))
+        error._model = model
+        return error
 
     @property
     def field(self) -> str | None:  # type: ignore[override]

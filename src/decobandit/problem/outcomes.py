@@ -104,7 +104,7 @@ def read_outcomes(
     columns = OutcomeColumns(arm_column, outcome_column, good_column, pulls_column)
     counter = _States(problem, columns)
     _read(counter, data)
-    stats = [tuple(float(x) if x != int(x) else int(x) for x in own) for own in counter.found]
+    stats = [tuple(float(x) if x != int(x) else int(x) for x in sums) for sums in counter.found]
     state = State.of_stats(problem, stats)
     return state if isinstance(data, str | Path) else replace(state, frame_kind=kind_of(data))
 
@@ -117,10 +117,10 @@ def read_tallies(problem: Problem, data: str | Path, columns: OutcomeColumns) ->
     check_problem(problem)
     counter = _Tallies(problem, columns)
     _read(counter, data)
-    own = zip(problem.arms, counter.kinds, counter.found, strict=True)
+    rows = zip(problem.arms, counter.kinds, counter.found, strict=True)
     return {
         arm.name: kind.format.write_tally(tally)
-        for arm, kind, tally in own
+        for arm, kind, tally in rows
         if kind.format.tally_pulls(tally)
     }
 
@@ -147,7 +147,7 @@ class _Counter(ABC):
         """Of an arm without outcomes."""
 
     @abstractmethod
-    def after(self, kind: ArmModel, found: Stats, tally: Stats) -> Stats:
+    def after(self, kind: ArmModel, stats: Stats, tally: Stats) -> Stats:
         """After more outcomes; a ValueError where they cannot follow."""
 
     def read(self, rows: Rows) -> None:
@@ -155,27 +155,27 @@ class _Counter(ABC):
         self._escaped = rows.escaped
         tally = self._reader(rows.names, rows.source)
         for where, row in rows.each:
-            given = tally(row, where)
-            if given is None:
+            counts = tally(row, where)
+            if counts is None:
                 continue
             arm = self._arm(row, where)
             try:
-                more = given(self.kinds[arm])
+                more = counts(self.kinds[arm])
                 self.found[arm] = self.after(self.kinds[arm], self.found[arm], more)
             except ValueError as error:
                 raise ProblemError(f"{where}: {error}") from None
 
     def _reader(self, header: Collection[str], source: str) -> _Reader:
         """How rows are read, by the columns that are there."""
-        wanted, known = self._columns, set(header)
-        if wanted.arm in known and wanted.outcome in known:
+        wanted, names = self._columns, set(header)
+        if wanted.arm in names and wanted.outcome in names:
             return self._by_outcome
-        if {wanted.arm, wanted.seen} <= known:
+        if {wanted.arm, wanted.seen} <= names:
             return self._by_tally
-        if {wanted.arm, wanted.good, wanted.pulls} <= known:
+        if {wanted.arm, wanted.good, wanted.pulls} <= names:
             return self._by_counts
-        counted = {wanted.good, wanted.pulls} <= known or wanted.outcome in known
-        missing = wanted.arm if counted or wanted.arm not in known else wanted.outcome
+        counted = {wanted.good, wanted.pulls} <= names or wanted.outcome in names
+        missing = wanted.arm if counted or wanted.arm not in names else wanted.outcome
         there = ", ".join(map(repr, list(header)[:_MOST_SHOWN])) or "none"
         raise ProblemError(
             f"{source}: no column {missing!r}; needs {wanted.arm} and {wanted.outcome}, or "
@@ -197,8 +197,8 @@ class _Counter(ABC):
 
     def _by_tally(self, row: Row, where: str) -> _Given | None:
         text = _cell(row, self._columns.seen)
-        given = original(text) if self._escaped else text
-        return (lambda kind: kind.format.read_tally(given)) if given else None
+        unescaped = original(text) if self._escaped else text
+        return (lambda kind: kind.format.read_tally(unescaped)) if unescaped else None
 
     def _by_counts(self, row: Row, where: str) -> _Given:
         wanted = self._columns
@@ -225,8 +225,8 @@ class _States(_Counter):
     def first(self, kind: ArmModel) -> Stats:
         return kind.initial()
 
-    def after(self, kind: ArmModel, found: Stats, tally: Stats) -> Stats:
-        return kind.format.after_tally(found, tally)
+    def after(self, kind: ArmModel, stats: Stats, tally: Stats) -> Stats:
+        return kind.format.after_tally(stats, tally)
 
 
 class _Tallies(_Counter):
@@ -235,8 +235,8 @@ class _Tallies(_Counter):
     def first(self, kind: ArmModel) -> Stats:
         return kind.format.no_tally
 
-    def after(self, kind: ArmModel, found: Stats, tally: Stats) -> Stats:
-        return kind.format.joined(found, tally)
+    def after(self, kind: ArmModel, stats: Stats, tally: Stats) -> Stats:
+        return kind.format.joined(stats, tally)
 
 
 def _counted(good: int, pulls: int, kind: ArmModel) -> Stats:

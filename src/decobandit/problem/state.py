@@ -87,19 +87,19 @@ class State:
     @classmethod
     def of_stats(cls, problem: Problem, stats: Sequence[Stats]) -> Self:
         """The state of arms with these statistics, as their kinds have them."""
-        good, bad, others = [], [], []
-        for group, own in zip(_arms(problem), stats, strict=True):
+        good, bad, extras = [], [], []
+        for group, counts in zip(_arms(problem), stats, strict=True):
             binary = group.is_binary
-            good.append(int(own[0]) if binary else 0)
-            bad.append(int(own[1]) if binary else 0)
-            others.append(None if binary else Seen.of(group.model, own))
-        return cls(tuple(good), tuple(bad), () if problem.is_binary else tuple(others))
+            good.append(int(counts[0]) if binary else 0)
+            bad.append(int(counts[1]) if binary else 0)
+            extras.append(None if binary else Seen.of(group.model, counts))
+        return cls(tuple(good), tuple(bad), () if problem.is_binary else tuple(extras))
 
     def stats(self, problem: Problem) -> list[Floats]:
         """Statistics of every arm, as its kind has them."""
-        others = self.others or (None,) * len(self.good)
-        known = zip(self.good, self.bad, others, strict=True)
-        return [np.array((g, b) if o is None else o.stats, dtype=float) for g, b, o in known]
+        extras = self.others or (None,) * len(self.good)
+        rows = zip(self.good, self.bad, extras, strict=True)
+        return [np.array((g, b) if o is None else o.stats, dtype=float) for g, b, o in rows]
 
     @classmethod
     def parse(cls, text: str, problem: Problem | None = None) -> Self:
@@ -140,9 +140,9 @@ class State:
         return cls.of_stats(problem, stats)
 
     def __str__(self) -> str:
-        others = self.others or (None,) * len(self.good)
-        known = zip(self.good, self.pulls, others, strict=True)
-        return ",".join(f"{g}/{n}" if o is None else o.text for g, n, o in known)
+        extras = self.others or (None,) * len(self.good)
+        rows = zip(self.good, self.pulls, extras, strict=True)
+        return ",".join(f"{g}/{n}" if o is None else o.text for g, n, o in rows)
 
     @property
     def pulls(self) -> tuple[int, ...]:
@@ -210,15 +210,15 @@ class State:
     def _check_kinds(self, problem: Problem) -> None:
         if problem.is_binary and not self.others:
             return
-        others = self.others or (None,) * len(self.good)
-        for number, (group, seen) in enumerate(zip(_arms(problem), others, strict=True), start=1):
-            if group.is_binary != (seen is None):
+        extras = self.others or (None,) * len(self.good)
+        for number, (group, counts) in enumerate(zip(_arms(problem), extras, strict=True), start=1):
+            if group.is_binary != (counts is None):
                 raise InvalidArgument(
                     f"arm {number}: its outcomes are {group.model.word}; "
                     "State.parse(text, problem) reads them, State.before(problem) begins with none"
                 )
-            if seen is not None:
-                group.model.format.check(seen.stats)
+            if counts is not None:
+                group.model.format.check(counts.stats)
 
     def _check_counts(self) -> None:
         outcomes = zip(self.good, map(operator.add, self.good, self.bad), strict=True)

@@ -128,8 +128,8 @@ class States:
     def state(self, row: int) -> State:
         """Return one joint state, without what is pending or allowed."""
         groups = [self.problem.groups[k] for k in self.problem.group_of_arm]
-        known = zip(self.stats[row], groups, strict=True)
-        stats = [tuple(arm[: group.model.width].tolist()) for arm, group in known]
+        rows = zip(self.stats[row], groups, strict=True)
+        stats = [tuple(arm[: group.model.width].tolist()) for arm, group in rows]
         return State.of_stats(self.problem, stats)
 
 

@@ -43,8 +43,8 @@ def tie_tolerance(problem: Problem) -> float:
 def tied_arms(values: Floats, allowed: npt.ArrayLike, tolerance: float) -> npt.NDArray[np.intp]:
     """Positions of the arms that share the largest value of those allowed, in their order."""
     arms = np.asarray(allowed, dtype=np.intp)
-    own = values[arms]
-    return np.asarray(arms[own >= own.max() - tolerance], dtype=np.intp)
+    candidates = values[arms]
+    return np.asarray(arms[candidates >= candidates.max() - tolerance], dtype=np.intp)
 
 
 def break_tie(

@@ -31,13 +31,13 @@ def check_kind_truth(truth: Given, problem: Problem) -> KindTruth:
         raise InvalidArgument(
             f"truth: {len(truth)} given; must be {problem.n_arms}, one per arm", field="truth"
         )
-    found = []
-    for arm, group, given in zip(problem.arms, problem.group_of_arm, truth, strict=True):
+    parameters = []
+    for arm, group, value in zip(problem.arms, problem.group_of_arm, truth, strict=True):
         try:
-            found.append(problem.groups[group].model.format.read_truth(given))
+            parameters.append(problem.groups[group].model.format.read_truth(value))
         except ValueError as error:
             raise InvalidArgument(f"truth of {arm.name}: {error}") from None
-    return tuple(found)
+    return tuple(parameters)
 
 
 def truth_of(truth: Given, problem: Problem) -> Any:
@@ -49,21 +49,29 @@ def truth_of(truth: Given, problem: Problem) -> Any:
 
 def plain_truth(truth: KindTruth) -> list[float | list[float] | None]:
     """As files have it: a number, chances of classes, nothing of own states."""
-    return [own[0] if len(own) == 1 else list(own) or None for own in truth]
+    return [
+        parameters[0] if len(parameters) == 1 else list(parameters) or None for parameters in truth
+    ]
 
 
-def truth_text(own: float | Sequence[float] | str | None) -> str:
+def truth_text(parameters: float | Sequence[float] | str | None) -> str:
     """The truth of one arm, as `--truth` reads it."""
-    if own is None or isinstance(own, str):
+    if parameters is None or isinstance(parameters, str):
         return "-"
-    return "+".join(f"{p:g}" for p in own) if isinstance(own, Sequence) else f"{own:g}"
+    return (
+        "+".join(f"{p:g}" for p in parameters)
+        if isinstance(parameters, Sequence)
+        else f"{parameters:g}"
+    )
 
 
 def described_truth(problem: Problem, truth: Given) -> list[str]:
     """The truth of every arm for people: chances of classes with the mean that they come to."""
-    texts = [truth_text(own) for own in truth]
+    texts = [truth_text(parameters) for parameters in truth]
     means = true_means(problem, check_kind_truth(truth, problem))
-    several = [isinstance(own, Sequence) and not isinstance(own, str) for own in truth]
+    several = [
+        isinstance(parameters, Sequence) and not isinstance(parameters, str) for parameters in truth
+    ]
     if means is None or not any(several):
         return texts
     return [
@@ -78,7 +86,7 @@ def true_means(problem: Problem, truth: KindTruth) -> list[float] | None:
         return None
     kinds = [problem.groups[k].model for k in problem.group_of_arm]
     pairs = zip(kinds, truth, strict=True)
-    return [float(kind.mean_at(np.array(own))) for kind, own in pairs]
+    return [float(kind.mean_at(np.array(parameters))) for kind, parameters in pairs]
 
 
 def check_truth(truth: Sequence[float], problem: Problem) -> Truth:
@@ -87,12 +95,12 @@ def check_truth(truth: Sequence[float], problem: Problem) -> Truth:
         raise InvalidArgument(
             f"truth: {shown(truth)} is not allowed; must be a list, one per arm", field="truth"
         )
-    known, arms = tuple(map(_probability, truth)), problem.n_arms
-    if len(known) != arms:
+    probabilities, arms = tuple(map(_probability, truth)), problem.n_arms
+    if len(probabilities) != arms:
         raise InvalidArgument(
-            f"truth: {len(known)} given; must be {arms}, one per arm", field="truth"
+            f"truth: {len(probabilities)} given; must be {arms}, one per arm", field="truth"
         )
-    return known
+    return probabilities
 
 
 def _probability(given: float) -> float:

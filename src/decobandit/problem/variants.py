@@ -129,12 +129,12 @@ def unit_pulls(problem: Problem) -> Problem:
         isinstance(arm.prior, NormalNormal | GammaPoisson) for arm in problem.arms
     ):
         return problem
-    kept = problem.terminal
-    if kept is not None:  # means are those of a unit
-        kept = kept.model_copy(update={"deploy": kept.deploy / unit})
+    deployment = problem.terminal
+    if deployment is not None:  # means are those of a unit
+        deployment = deployment.model_copy(update={"deploy": deployment.deploy / unit})
     arms = tuple(_of_units(arm, unit) for arm in problem.arms)
-    own = {"arms": arms, "pulls_per_stage": problem.units, "unit": 1, "terminal": kept}
-    return problem.model_copy(update=own)
+    changes = {"arms": arms, "pulls_per_stage": problem.units, "unit": 1, "terminal": deployment}
+    return problem.model_copy(update=changes)
 
 
 def _of_units(arm: Arm, unit: int) -> Arm:
@@ -143,5 +143,5 @@ def _of_units(arm: Arm, unit: int) -> Arm:
         return arm.model_copy(update={"prior": GammaPoisson(prior.shape, prior.rate / unit)})
     assert isinstance(prior, NormalNormal)
     assert arm.noise_sd is not None
-    own = NormalNormal(unit * prior.mean, unit * prior.sd)
-    return arm.model_copy(update={"prior": own, "noise_sd": math.sqrt(unit) * arm.noise_sd})
+    unit_prior = NormalNormal(unit * prior.mean, unit * prior.sd)
+    return arm.model_copy(update={"prior": unit_prior, "noise_sd": math.sqrt(unit) * arm.noise_sd})

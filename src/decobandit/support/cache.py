@@ -93,44 +93,44 @@ class Cache(Generic[Key, Value]):
 
         If `make` fails, its caller gets the error; other threads that wait try themselves.
         """
-        found: dict[Key, Value] = {}
-        while missing := [key for key in dict.fromkeys(keys) if key not in found]:
-            mine, others = self._claim(missing, found)
+        values: dict[Key, Value] = {}
+        while missing := [key for key in dict.fromkeys(keys) if key not in values]:
+            mine, foreign = self._claim(missing, values)
             # own values first and then those of others: two threads never wait for each other
             if mine:
-                found.update(zip(mine, self._make(mine, make), strict=True))
-            for key, other in others.items():
+                values.update(zip(mine, self._make(mine, make), strict=True))
+            for key, other in foreign.items():
                 other.ended.wait()
-                found.update((key, value) for value in other.made)
-        return [found[key] for key in keys]
+                values.update((key, value) for value in other.made)
+        return [values[key] for key in keys]
 
     def _claim(
-        self, keys: list[Key], found: dict[Key, Value]
+        self, keys: list[Key], values: dict[Key, Value]
     ) -> tuple[list[Key], dict[Key, _Making[Value]]]:
-        """Put what is kept into `found`; of the rest, what we are to make, and what others make."""
+        """Put cached values into `values`; return the keys to make, and those being made elsewhere."""
         with self._lock:
-            found.update((key, self._kept[key]) for key in keys if key in self._kept)
-            for key in found:
+            values.update((key, self._kept[key]) for key in keys if key in self._kept)
+            for key in values:
                 self._used(key)
-            left = [key for key in keys if key not in found]
-            others = {key: self._making[key] for key in left if key in self._making}
-            mine = [key for key in left if key not in others]
+            left = [key for key in keys if key not in values]
+            foreign = {key: self._making[key] for key in left if key in self._making}
+            mine = [key for key in left if key not in foreign]
             self._making.update((key, _Making[Value]()) for key in mine)
-            return mine, others
+            return mine, foreign
 
     def _make(self, keys: list[Key], make: Callable[[list[Key]], Sequence[Value]]) -> list[Value]:
-        made: list[Value] = []
+        values: list[Value] = []
         try:
-            made = list(make(keys))
+            values = list(make(keys))
         finally:
             with self._lock:
                 for i, key in enumerate(keys):
                     making = self._making.pop(key)
-                    making.made = made[i : i + 1]
+                    making.made = values[i : i + 1]
                     for value in making.made:
                         self._put(key, value)
                     making.ended.set()
-        return made
+        return values
 
     # with the lock held
 

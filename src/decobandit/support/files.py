@@ -125,8 +125,8 @@ def _parquet(path: str) -> Any:
     except FileNotFoundError:
         raise TableError(f"{path}: no such file") from None
     except (OSError, pa.ArrowException) as error:
-        said = str(error).partition("\n")[0]
-        raise TableError(f"{path}: cannot be read as Parquet: {said}") from None
+        reason = str(error).partition("\n")[0]
+        raise TableError(f"{path}: cannot be read as Parquet: {reason}") from None
 
 
 def write_table(columns: Columns, path: str | Path) -> None:

@@ -58,8 +58,8 @@ class Shown:
 
     def __repr__(self) -> str:
         """Return the fields of a dataclass that fit into a line: numbers, names, sizes."""
-        known = ((one.name, getattr(self, one.name)) for one in fields(cast("Any", self)))
-        line = ", ".join(f"{name}={brief}" for name, value in known if (brief := _brief(value)))
+        pairs = ((one.name, getattr(self, one.name)) for one in fields(cast("Any", self)))
+        line = ", ".join(f"{name}={brief}" for name, value in pairs if (brief := _brief(value)))
         return f"{type(self).__name__}({shorten(line, REPR_WIDTH, placeholder=' ...')})"
 
     def _card(self) -> Card:
@@ -170,15 +170,15 @@ class Tabular(Shown):
 
     def columns(self, table: str | None = None) -> Columns:
         """Return the columns of a table, by default the first."""
-        known = self.tables()
-        name = next(iter(known)) if table is None else table
+        tables = self.tables()
+        name = next(iter(tables)) if table is None else table
         if name in (absent := self.absent_tables()):
             raise InvalidArgument(f"{name}: {absent[name]}", field="table")
-        if name not in known:
+        if name not in tables:
             raise InvalidArgument(
-                f"table: no {name!r}; there are {', '.join(known)}", field="table"
+                f"table: no {name!r}; there are {', '.join(tables)}", field="table"
             )
-        return known[name]()
+        return tables[name]()
 
     def to_frame(self, table: str | None = None, *, kind: object = None) -> Any:
         """Return one of the tables as a data frame.
@@ -216,11 +216,11 @@ def frame_of(columns: Columns | Callable[[], Columns], *, kind: str = DEFAULT_KI
     import narwhals as nw
 
     package = _installed(kind)
-    known = columns() if callable(columns) else columns
-    data = {name: _plain(column) for name, column in known.items()}
+    table = columns() if callable(columns) else columns
+    data = {name: _plain(column) for name, column in table.items()}
     frame = nw.from_dict(data, backend=package)
-    untyped = [name for name, column in known.items() if _is_untyped(column)]
-    words = [name for name in untyped if isinstance(known[name], Words)]
+    untyped = [name for name, column in table.items() if _is_untyped(column)]
+    words = [name for name in untyped if isinstance(table[name], Words)]
     for names, type_ in ((words, nw.String), (set(untyped) - set(words), nw.Float64)):
         if names:
             frame = frame.with_columns(nw.col(*names).cast(type_))
@@ -229,7 +229,7 @@ def frame_of(columns: Columns | Callable[[], Columns], *, kind: str = DEFAULT_KI
 
 def _is_untyped(column: Column) -> bool:
     """Whether nothing in a column says what it holds: then, numbers, or `Words`."""
-    return not isinstance(column, np.ndarray) and all(each is None for each in column)
+    return not isinstance(column, np.ndarray) and all(value is None for value in column)
 
 
 def _installed(kind: str) -> ModuleType:
@@ -238,8 +238,8 @@ def _installed(kind: str) -> ModuleType:
         return import_module(kind)
     except ImportError:
         how = '"decobandit[tables]"' if kind == DEFAULT_KIND else kind
-        others = [each for each in FRAME_KINDS if find_spec(each) is not None]
-        instead = f'; or ask for kind="{others[0]}"' if others else ""
+        packages = [package for package in FRAME_KINDS if find_spec(package) is not None]
+        instead = f'; or ask for kind="{packages[0]}"' if packages else ""
         raise ImportError(
             f"this table needs {kind}; install it with: pip install {how}{instead}"
         ) from None
@@ -249,10 +249,10 @@ def _plain(column: Column) -> list[Any] | npt.NDArray[Any]:
     """Return values of one type; integers mixed with floats become floats."""
     if isinstance(column, np.ndarray):
         return column
-    values = [each.item() if isinstance(each, np.generic) else each for each in column]
-    types = {type(each) for each in values if each is not None}
+    values = [value.item() if isinstance(value, np.generic) else value for value in column]
+    types = {type(value) for value in values if value is not None}
     if types == {int, float}:
-        return [None if each is None else float(each) for each in values]
+        return [None if value is None else float(value) for value in values]
     return values
 
 
@@ -287,9 +287,9 @@ def constant(rows: int, **values: object) -> dict[str, list[Any]]:
 
 def frame_rows(frame: object) -> tuple[list[str], Iterator[dict[str, str]]]:
     """Return column names and rows of a data frame, with cells as CSV text."""
-    found = _native(frame)
-    rows = found.iter_rows(named=True)
-    return found.columns, ({name: cell(value) for name, value in row.items()} for row in rows)
+    native = _native(frame)
+    rows = native.iter_rows(named=True)
+    return native.columns, ({name: cell(value) for name, value in row.items()} for row in rows)
 
 
 def _native(frame: object) -> Any:

@@ -66,7 +66,7 @@ def memory_groups(membership: Path = MEMBERSHIP, trees: Path = TREES) -> list[Me
 def memory_left(groups: list[MemoryGroup]) -> int | None:
     """Return the bytes left in these groups, or None without a limit."""
     left = [group.left for group in groups]
-    return min((each for each in left if each is not None), default=None)
+    return min((number for number in left if number is not None), default=None)
 
 
 def cpu_limit(membership: Path = MEMBERSHIP, trees: Path = TREES) -> int | None:
@@ -78,8 +78,8 @@ def cpu_limit(membership: Path = MEMBERSHIP, trees: Path = TREES) -> int | None:
             for group in _groups("cpu", membership, trees)
         ),
     ]
-    found = [_processors(share) for share in shares]
-    return min((each for each in found if each is not None), default=None)
+    limits = [_processors(share) for share in shares]
+    return min((limit for limit in limits if limit is not None), default=None)
 
 
 def _groups(resource: str, membership: Path, trees: Path) -> Iterator[Path]:
@@ -99,7 +99,7 @@ def _groups(resource: str, membership: Path, trees: Path) -> Iterator[Path]:
 
 def _processors(share: list[str]) -> int | None:
     """Of a quota and the period that it is for, in microseconds."""
-    if len(share) != 2 or not all(each.isdecimal() for each in share) or int(share[1]) == 0:
+    if len(share) != 2 or not all(digits.isdecimal() for digits in share) or int(share[1]) == 0:
         return None  # "max" or "-1": no limit
     return max(1, math.ceil(int(share[0]) / int(share[1])))
 

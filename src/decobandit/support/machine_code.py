@@ -66,16 +66,16 @@ def _kernel_sources() -> dict[str, bytes]:
 
 def _imported(name: str, text: bytes, texts: Mapping[str, bytes]) -> set[str]:
     """Return the kernel files that one imports; all for bytecode."""
-    room, found = name.partition(".")[0], set[str]()
+    room, modules = name.partition(".")[0], set[str]()
     if b"\0" in text:
         return set(texts)
     for dots, path in IMPORT.findall(text):
         other = f"{room}.{path.decode()}" if dots == b"." else path.decode().replace(".kernels", "")
         if other in texts:
-            found.add(other)
+            modules.add(other)
         elif dots == b"." or path.endswith(b"kernels"):  # a whole folder of kernels
             return set(texts)
-    return found
+    return modules
 
 
 def _reached(name: str, needs: Mapping[str, set[str]]) -> set[str]:
@@ -89,11 +89,11 @@ def _reached(name: str, needs: Mapping[str, set[str]]) -> set[str]:
 
 
 def _hash(versions: Iterable[str], texts: Mapping[str, bytes], names: Iterable[str]) -> str:
-    found = hashlib.sha256("\n".join(versions).encode())
+    digest = hashlib.sha256("\n".join(versions).encode())
     for name in sorted(names):
-        found.update(f"\n{name} {len(texts[name])}\n".encode())
-        found.update(texts[name])
-    return found.hexdigest()[:32]
+        digest.update(f"\n{name} {len(texts[name])}\n".encode())
+        digest.update(texts[name])
+    return digest.hexdigest()[:32]
 
 
 def code_root(told: str = "") -> Path | None:

@@ -166,8 +166,8 @@ def seed_of(rng: Rng) -> int:
 
 def streams_of(seed: np.random.SeedSequence, number: int) -> list[np.random.SeedSequence]:
     """Return child seeds as `spawn` does, but the same at every call."""
-    own = ((*seed.spawn_key, i) for i in range(number))
-    return [np.random.SeedSequence(seed.entropy, spawn_key=key) for key in own]
+    spawn_keys = ((*seed.spawn_key, i) for i in range(number))
+    return [np.random.SeedSequence(seed.entropy, spawn_key=key) for key in spawn_keys]
 
 
 def generator_of(rng: Rng) -> np.random.Generator:

@@ -23,11 +23,11 @@ def record_class(*, eq: bool = True) -> Callable[[type[T]], type[T]]:
     """Make a frozen dataclass; the descriptions of its fields become a section of its docstring."""
 
     def make(cls: type[T]) -> type[T]:
-        made: Any = dataclass(frozen=True, eq=eq, repr=not issubclass(cls, Shown))(cls)
-        known = [one for one in fields(made) if "doc" in one.metadata]
-        texts = [f"{one.name} : {one.type}\n    {one.metadata['doc']}\n" for one in known]
+        record: Any = dataclass(frozen=True, eq=eq, repr=not issubclass(cls, Shown))(cls)
+        documented = [one for one in fields(record) if "doc" in one.metadata]
+        texts = [f"{one.name} : {one.type}\n    {one.metadata['doc']}\n" for one in documented]
         summary, examples, rest = cleandoc(cls.__doc__ or "").partition("Examples\n")
-        made.__doc__ = f"{summary.rstrip()}\n\n{TITLE}{''.join(texts)}\n{examples}{rest}".rstrip()
-        return made  # type: ignore[no-any-return]
+        record.__doc__ = f"{summary.rstrip()}\n\n{TITLE}{''.join(texts)}\n{examples}{rest}".rstrip()
+        return record  # type: ignore[no-any-return]
 
     return make

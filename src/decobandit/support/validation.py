@@ -59,8 +59,8 @@ def without_defaults(properties: dict[str, dict[str, Any]]) -> None:
     for field in properties.values():
         default = field.pop("default", None)
         if default not in (None, {}, [], "") and not isinstance(default, dict):
-            said = f"{json.dumps(default)} where it is left out."
-            field["description"] = f"{field.get('description', '')} {said}".strip()
+            note = f"{json.dumps(default)} where it is left out."
+            field["description"] = f"{field.get('description', '')} {note}".strip()
 
 
 def one_line(
@@ -80,9 +80,9 @@ def one_line(
     )
     first = min(details, key=lambda detail: detail["type"] != "extra_forbidden")
     place = (where or place_of)(first["loc"])
-    said = _complaint(first, model, show_value)
+    complaint = _complaint(first, model, show_value)
     more = f" (and {len(details) - 1} more)" if len(details) > 1 else ""
-    return f"{place}: {said}{more}" if place else f"{said}{more}"
+    return f"{place}: {complaint}{more}" if place else f"{complaint}{more}"
 
 
 def place_of(keys: Place) -> str:
@@ -157,12 +157,12 @@ def _sort_of(value: object) -> str:
 
 def _model_at(model: type[BaseModel], place: Place) -> type[BaseModel] | None:
     """Return the model of the table at a place, or None."""
-    found: type[BaseModel] | None = model
+    nested: type[BaseModel] | None = model
     for key in place:
-        if found is not None and isinstance(key, str):
-            field = found.model_fields.get(key)
-            found = None if field is None else _model_in(field.annotation)
-    return found
+        if nested is not None and isinstance(key, str):
+            field = nested.model_fields.get(key)
+            nested = None if field is None else _model_in(field.annotation)
+    return nested
 
 
 def _model_in(annotation: object) -> type[BaseModel] | None:
@@ -289,8 +289,8 @@ def appearance(name: str) -> str:
     Letters of other alphabets that look Latin count as Latin; so do their wide, bold and other
     forms, and an accent counts the same as a letter's part and by itself.
     """
-    plain = unicodedata.normalize("NFKC", name).translate(_LIKE_LATIN)
-    return "".join(sign for sign in plain if not _is_variation(sign))
+    normal = unicodedata.normalize("NFKC", name).translate(_LIKE_LATIN)
+    return "".join(sign for sign in normal if not _is_variation(sign))
 
 
 def look_alike_keys(name: str) -> frozenset[str]:

@@ -64,7 +64,7 @@ def worker_count(workers: int | None = None, *, most: int | None = None) -> int:
     allowed = _allowed.get()
     if workers is None:
         workers = available_workers() if allowed is None else allowed
-    limits = [workers, *(each for each in (allowed, most) if each is not None)]
+    limits = [workers, *(limit for limit in (allowed, most) if limit is not None)]
     return max(1, min(limits))
 
 
@@ -126,8 +126,8 @@ class Pool:
     def _results(self, work: Callable[..., T], *items: Iterable[Any]) -> Iterator[T]:
         calls = zip(*items, strict=False)
         if self._executor is None:
-            return (work(*each) for each in calls)
-        return _in_order([self._executor.submit(work, *each) for each in calls])
+            return (work(*call) for call in calls)
+        return _in_order([self._executor.submit(work, *call) for call in calls])
 
     def map_told(self, what: str, work: Callable[[S], T], items: Sequence[S]) -> list[T]:
         """Return work(item) of every item and report how many are done."""
@@ -161,10 +161,10 @@ class Pool:
         left = set(under_way)
         while left:
             ended, left = wait(left, TELL_SECONDS, FIRST_COMPLETED)
-            for each in ended:
-                each.result()  # an error ends it
+            for future in ended:
+                future.result()  # an error ends it
             tell(Progress(what, done[0], total))
-        return [each.result() for each in under_way]
+        return [future.result() for future in under_way]
 
     def submit(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """Start work in another thread."""
@@ -175,13 +175,13 @@ class Pool:
 def _in_order(under_way: list[Future[T]]) -> Iterator[T]:
     """Yield results in order; cancel the rest after an error."""
     try:
-        for each in under_way:
-            while not each.done():  # a signal just before a wait without end would not be heard
-                wait([each], TELL_SECONDS)
-            yield each.result()
+        for future in under_way:
+            while not future.done():  # a signal just before a wait without end would not be heard
+                wait([future], TELL_SECONDS)
+            yield future.result()
     finally:
-        for each in under_way:
-            each.cancel()
+        for future in under_way:
+            future.cancel()
 
 
 @contextmanager
@@ -254,9 +254,9 @@ def raise_put_off() -> None:
 @contextmanager
 def heard_between_kernels() -> Iterator[None]:
     """Defer interrupts in this block to the time between kernels."""
-    own = signal.default_int_handler
+    handler = signal.default_int_handler
     main = threading.current_thread() is threading.main_thread()
-    if not main or signal.getsignal(signal.SIGINT) is not own:
+    if not main or signal.getsignal(signal.SIGINT) is not handler:
         yield
         return
     signal.signal(signal.SIGINT, raise_between_kernels)
@@ -265,7 +265,7 @@ def heard_between_kernels() -> Iterator[None]:
         raise_put_off()
     finally:
         _put_off.clear()
-        signal.signal(signal.SIGINT, own)
+        signal.signal(signal.SIGINT, handler)
 
 
 def until_interrupted(work: Callable[[S], T], items: Iterable[S]) -> tuple[list[T], bool]:

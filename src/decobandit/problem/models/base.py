@@ -479,7 +479,7 @@ class SumFormat(OutcomeFormat[Model]):
         return self.recorded(tally[1], ())
 
     def traced(self, outcomes: Sequence[Outcome]) -> tuple[Floats, Floats]:
-        numbers = np.array([self.read_outcome(each, ()) for each in outcomes]).reshape(-1)
+        numbers = np.array([self.read_outcome(outcome, ()) for outcome in outcomes]).reshape(-1)
         sums = np.concatenate([[0.0], np.cumsum(numbers)])
         return numbers, np.stack([np.arange(len(sums), dtype=float), sums], axis=1)
 

@@ -214,7 +214,7 @@ class BernoulliFormat(OutcomeFormat[BernoulliModel]):
         return "good" if outcome else "bad"
 
     def traced(self, outcomes: Sequence[Outcome]) -> tuple[Floats, Floats]:
-        numbers = np.array([self.read_outcome(each, ()) for each in outcomes]).reshape(-1)
+        numbers = np.array([self.read_outcome(outcome, ()) for outcome in outcomes]).reshape(-1)
         counts = np.cumsum(np.stack([numbers, 1.0 - numbers], axis=1), axis=0)
         return numbers, np.concatenate([np.zeros((1, 2)), counts])
 

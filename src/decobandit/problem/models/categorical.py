@@ -209,8 +209,8 @@ class CategoricalModel(ArmModel):
 
         if comb(count + self.width - 1, count) > most:
             return None
-        more, known = compositions(count, self.width), (np.array(self.counts) + stats)[:, None, :]
-        logs = (gammaln(known + more) - gammaln(known) - gammaln(more + 1.0)).sum(axis=-1)
+        more, alpha = compositions(count, self.width), (np.array(self.counts) + stats)[:, None, :]
+        logs = (gammaln(alpha + more) - gammaln(alpha) - gammaln(more + 1.0)).sum(axis=-1)
         chances = np.exp(logs - logs.max(axis=1, keepdims=True))
         return chances / chances.sum(axis=1, keepdims=True), stats[:, None, :] + more
 
@@ -288,7 +288,7 @@ class CategoricalFormat(OutcomeFormat[CategoricalModel]):
 
     def traced(self, outcomes: Sequence[Outcome]) -> tuple[Floats, Floats]:
         classes = self.model.width
-        numbers = np.array([self.read_outcome(each, ()) for each in outcomes]).reshape(-1)
+        numbers = np.array([self.read_outcome(outcome, ()) for outcome in outcomes]).reshape(-1)
         counts = np.cumsum(numbers[:, None] == np.arange(classes), axis=0)
         return numbers, np.concatenate([np.zeros((1, classes)), counts])
 

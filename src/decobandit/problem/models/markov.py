@@ -272,7 +272,7 @@ class MarkovFormat(OutcomeFormat[MarkovModel]):
     # a tally: positions of the outcomes among the choices
 
     def tally(self, outcomes: Sequence[Outcome]) -> Stats:
-        return tuple(float(self.choices.index(str(self.plain(each)))) for each in outcomes)
+        return tuple(float(self.choices.index(str(self.plain(outcome)))) for outcome in outcomes)
 
     def tally_pulls(self, tally: Stats) -> int:
         return len(tally)
@@ -294,7 +294,7 @@ class MarkovFormat(OutcomeFormat[MarkovModel]):
         return self.tally([part.strip() for part in text.split("+")] if text.strip() else [])
 
     def write_tally(self, tally: Stats) -> str:
-        return "+".join(self.choices[int(each)] for each in tally)
+        return "+".join(self.choices[int(place)] for place in tally)
 
     @property
     def tally_form(self) -> tuple[str, str]:
