@@ -70,8 +70,8 @@ def _checked_pulls(policy: Policy, stage: int, states: States, seed: int) -> Int
         f"{name!r}: pulls do not add up to {total}",
         stage,
     )
-    whole = np.all(pulls % unit == 0) if problem.repeat else np.all(pulls <= 1)
-    _claim(bool(whole), f"{name!r}: pulls are not in units of {unit}, or repeat an arm", stage)
+    allowed = np.all(pulls % unit == 0) if problem.repeat else np.all(pulls <= 1)
+    _claim(bool(allowed), f"{name!r}: pulls are not in units of {unit}, or repeat an arm", stage)
     _claim(bool(np.array_equal(states.stats, before)), f"{name!r}: it changes the states", stage)
     _claim(bool(np.array_equal(pulls, again)), f"{name!r}: same seed, other pulls", stage)
     return pulls
@@ -126,11 +126,11 @@ def _pulled(states: States, pulls: Ints, rng: np.random.Generator) -> States:
     for arm, k in enumerate(problem.group_of_arm):
         model = problem.groups[k].model
         for e in range(len(stats)):
-            known = stats[e, arm, : model.width].copy()
-            theta = model.sample(known, rng)
+            before = stats[e, arm, : model.width].copy()
+            theta = model.sample(before, rng)
             for _ in range(int(pulls[e, arm])):
-                known = model.update(known, model.sample_outcome(theta, known, rng))
-            stats[e, arm, : model.width] = known
+                before = model.update(before, model.sample_outcome(theta, before, rng))
+            stats[e, arm, : model.width] = before
     return States(problem, stats)
 
 

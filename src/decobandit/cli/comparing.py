@@ -61,7 +61,7 @@ def evaluate(
     if all(group.model.finite for group in chosen.context.problem.groups):
         note(size_note(chosen.context.problem))
     with support.show_progress() as report:
-        found = bounds.compare_exactly(
+        comparison = bounds.compare_exactly(
             chosen.context,
             chosen.policies,
             truth=truth,
@@ -69,9 +69,9 @@ def evaluate(
             bound_draws=bound_draws,
             progress=report,
         )
-    if found.interrupted:
+    if comparison.interrupted:
         say("interrupted: these are the policies that were finished")
-    print_result(found, as_json, print_evaluations)
+    print_result(comparison, as_json, print_evaluations)
 
 
 def size_note(problem: problems.Problem) -> str:
@@ -81,13 +81,13 @@ def size_note(problem: problems.Problem) -> str:
     return f"exact evaluation: up to {states:.2g} states for each policy{slow}"
 
 
-def print_evaluations(found: bounds.ExactComparison) -> None:
+def print_evaluations(comparison: bounds.ExactComparison) -> None:
     """Print a table."""
-    bound = found.bound
-    known = found.results[0].truth is not None
+    bound = comparison.bound
+    has_truth = comparison.results[0].truth is not None
     titles = ["policy", "value", "regret", "states", "seconds"]
     titles += ["to bound"] * (bound is not None)
-    titles += ["std. deviation", "P(best arm found)"] * known
+    titles += ["std. deviation", "P(best arm found)"] * has_truth
 
     def row(result: evaluation.Evaluation) -> list[str]:
         cells = [
@@ -104,15 +104,15 @@ def print_evaluations(found: bounds.ExactComparison) -> None:
             cells += [f"{result.variance**0.5:.4f}", best]
         return cells
 
-    print_table(title_of(found.problem), titles, map(row, found.results), text=["policy"])
+    print_table(title_of(comparison.problem), titles, map(row, comparison.results), text=["policy"])
     print("regret: reward of always pulling the best arms, minus that of the policy")
-    if known and found.results[0].null:
+    if has_truth and comparison.results[0].null:
         print("P(best arm found): all arms are equal, there is no best one")
-    elif known:
+    elif has_truth:
         print("P(best arm found): a best arm has the largest posterior mean at the end")
     if bound is not None:
         print(said_of(bound))
-    elif found.left_out:
+    elif comparison.left_out:
         print(NO_BOUND)
 
 
@@ -143,7 +143,7 @@ def simulate(
     if out is not None:
         _check_regret(chosen.context.problem)
     with support.show_progress() as report:
-        found = bounds.compare_by_simulation(
+        comparison = bounds.compare_by_simulation(
             chosen.context,
             chosen.policies,
             draws=draws,
@@ -157,12 +157,12 @@ def simulate(
             keep_episodes=episodes is not None,
             progress=report,
         )
-    if found.simulation.interrupted:
+    if comparison.simulation.interrupted:
         say("interrupted: these are the policies that were finished")
-    print_result(found, as_json, print_simulation)
-    save_table(episodes, partial(found.simulation.columns, "episodes"))
-    title = f"Expected regret: {title_of(found.simulation.problem)}"
-    draw_either(out, partial(figures.regret_figure, found.simulation), title)
+    print_result(comparison, as_json, print_simulation)
+    save_table(episodes, partial(comparison.simulation.columns, "episodes"))
+    title = f"Expected regret: {title_of(comparison.simulation.problem)}"
+    draw_either(out, partial(figures.regret_figure, comparison.simulation), title)
 
 
 def _check_regret(problem: problems.Problem) -> None:
@@ -175,23 +175,23 @@ def _check_regret(problem: problems.Problem) -> None:
         )
 
 
-def print_simulation(found: bounds.SimulatedComparison) -> None:
+def print_simulation(comparison: bounds.SimulatedComparison) -> None:
     """Print a table."""
-    result, bound = found.simulation, found.bound
+    result, bound = comparison.simulation, comparison.bound
     first = result.results[0].policy
     several = len(result.results) > 1
-    same = {each.policy for each in result.results[1:] if result.alike(each.policy, first)}
+    same = {one.policy for one in result.results[1:] if result.alike(one.policy, first)}
     titles = ["policy", "value", "regret"] + ["gain"] * several + ["to bound"] * (bound is not None)
 
-    def row(each: simulation.PolicyResult) -> list[str]:
-        cells = [each.policy, f"{each.value:.4f} ± {each.value_se:.4f}", fixed(each.regret, 4)]
+    def row(one: simulation.PolicyResult) -> list[str]:
+        cells = [one.policy, f"{one.value:.4f} ± {one.value_se:.4f}", fixed(one.regret, 4)]
         if several:
-            gain = result.difference(each.policy, first)
+            gain = result.difference(one.policy, first)
             text = f"{gain.value:+.4f} ± {gain.value_se:.4f}"
-            text = "same" if each.policy in same else text
-            cells.append("" if each.policy == first else text)
+            text = "same" if one.policy in same else text
+            cells.append("" if one.policy == first else text)
         if bound is not None:
-            cells.append(percent(bound.gap_percent(each.value)))
+            cells.append(percent(bound.gap_percent(one.value)))
         return cells
 
     print_table(title_of(result.problem), titles, map(row, result.results), text=["policy"])
@@ -210,7 +210,7 @@ def print_simulation(found: bounds.SimulatedComparison) -> None:
         print(f"same: earned the same as {first} in all {episodes:,} episodes")
     if bound is not None:
         print(said_of(bound))
-    elif found.left_out:
+    elif comparison.left_out:
         print(NO_BOUND)
 
 
@@ -234,7 +234,7 @@ def gap(
     With several policies, --json has a list under "results".
     """
     with support.show_progress() as report:
-        found = bounds.compare_gaps(
+        gaps = bounds.compare_gaps(
             chosen.context,
             chosen.policies,
             method=method,
@@ -244,33 +244,33 @@ def gap(
             progress=report,
         )
     problem = chosen.context.problem
-    print_results(found, as_json, partial(print_gap, problem=problem))
-    draw_either(out, partial(figures.gap_figure, found), f"Gap by stage: {title_of(problem)}")
+    print_results(gaps, as_json, partial(print_gap, problem=problem))
+    draw_either(out, partial(figures.gap_figure, gaps), f"Gap by stage: {title_of(problem)}")
 
 
-def print_gap(found: bounds.Gap, problem: problems.Problem) -> None:
+def print_gap(result: bounds.Gap, problem: problems.Problem) -> None:
     """Print the gap, its two sums and a table by stage."""
-    exact = found.method == "exact"
-    error = "" if exact else f" ± {found.value_se:.6f}"
-    part = f" ({100 * found.gap / abs(found.upper_bound):.2f}%)" if found.upper_bound else ""
-    print(f"no policy can earn more than {found.upper_bound:.6f} (from the prices)")
-    print(f"{found.policy} earns {found.value:.6f}{error}, which is {found.gap:.6f} less{part}:")
-    print(f"  shortfall  {found.shortfall:.6f}   pulled arms that were not worth the price")
-    print(f"  congestion {found.congestion:.6f}   arms worth the price that were not pulled")
+    exact = result.method == "exact"
+    error = "" if exact else f" ± {result.value_se:.6f}"
+    part = f" ({100 * result.gap / abs(result.upper_bound):.2f}%)" if result.upper_bound else ""
+    print(f"no policy can earn more than {result.upper_bound:.6f} (from the prices)")
+    print(f"{result.policy} earns {result.value:.6f}{error}, which is {result.gap:.6f} less{part}:")
+    print(f"  shortfall  {result.shortfall:.6f}   pulled arms that were not worth the price")
+    print(f"  congestion {result.congestion:.6f}   arms worth the price that were not pulled")
     titles = ["stage", "shortfall", "congestion", "so far"]
-    running = found.running_loss
+    running = result.running_loss
 
     def row(t: int) -> list[str]:
-        each = found.stages[t]
-        numbers = [each.shortfall, each.congestion, running[t]]
-        errors = [] if exact else [each.shortfall_se, each.congestion_se]
-        return [str(each.stage), *(f"{number:.6f}" for number in numbers + errors)]
+        terms = result.stages[t]
+        numbers = [terms.shortfall, terms.congestion, running[t]]
+        errors = [] if exact else [terms.shortfall_se, terms.congestion_se]
+        return [str(terms.stage), *(f"{number:.6f}" for number in numbers + errors)]
 
     print_stages(
-        f"{title_of(problem)}: {found.policy}, {found.method}",
+        f"{title_of(problem)}: {result.policy}, {result.method}",
         titles if exact else [*titles, "± shortfall", "± congestion"],
         row,
-        stages=len(found.stages),
+        stages=len(result.stages),
         most=GAP_ROWS,
         dots=True,
     )
@@ -294,24 +294,24 @@ def path(
 ) -> None:
     """Play one episode: indices, prices and loss by stage."""
     with support.show_progress() as report:
-        found = bounds.follow_by_name(
+        episode = bounds.follow_by_name(
             chosen.context, chosen.policy, truth=truth, rng=seed, expected=expected, progress=report
         )
-    line = None if found.expected is None else found.expected.running_loss
-    drawn = (found.episode, line)
+    line = None if episode.expected is None else episode.expected.running_loss
+    drawn = (episode.episode, line)
     draw(out, partial(figures.episode_figure, *drawn), partial(figures.episode_page, *drawn))
-    print_result(found, as_json, print_path)
+    print_result(episode, as_json, print_path)
 
 
-def print_path(found: bounds.ComparedEpisode) -> None:
+def print_path(comparison: bounds.ComparedEpisode) -> None:
     """Print a table."""
-    episode = found.episode
+    episode = comparison.episode
     seed = "" if episode.seed is None else f", seed {episode.seed}"
     titles = ["stage", "pulled", "outcome", "index", "price", "short", "crowd", "loss"]
     print_stages(
         f"{title_of(episode.problem)}: {episode.policy}{seed}",
-        titles if found.expected is None else [*titles, "expected"],
-        partial(_row, found),
+        titles if comparison.expected is None else [*titles, "expected"],
+        partial(_row, comparison),
         stages=episode.stages,
         most=EPISODE_ROWS,
         text=["pulled", "outcome"],
@@ -324,12 +324,12 @@ def print_path(found: bounds.ComparedEpisode) -> None:
     print(f"the upper bound {episode.upper_bound:.6f} minus the value of the policy (Theorem 1)")
 
 
-def _row(found: bounds.ComparedEpisode, t: int) -> list[str]:
-    episode = found.episode
+def _row(comparison: bounds.ComparedEpisode, t: int) -> list[str]:
+    episode = comparison.episode
     arms, outcomes = episode.pulled[t], episode.outcomes[t]
     costs = [episode.prices, episode.shortfall, episode.congestion, episode.running_loss]
-    if found.expected is not None:
-        costs.append(found.expected.running_loss)
+    if comparison.expected is not None:
+        costs.append(comparison.expected.running_loss)
     return [
         str(t),
         ", ".join(episode.problem.arms[arm].name for arm in arms),

@@ -44,39 +44,41 @@ def design(
     as_json: AsJson = False,
 ) -> None:
     """Compute the operating characteristics of a design."""
-    problem, asked = designs.load_design(file)
-    designs.check_asked(asked, file)
-    given = {"draws": draws, "seed": seed}
-    changes = {key: value for key, value in given.items() if value is not None}
-    asked = asked.model_copy(update=changes)
+    problem, wanted = designs.load_design(file)
+    designs.check_asked(wanted, file)
+    overrides = {"draws": draws, "seed": seed}
+    changes = {key: value for key, value in overrides.items() if value is not None}
+    wanted = wanted.model_copy(update=changes)
     settings = {"calibrate_to": calibrate, "ties": ties, "tol": tol}
-    found = _computed(problem, asked, settings, file, report)
-    for line in found.notes:
+    result = _computed(problem, wanted, settings, file, report)
+    for line in result.notes:
         say(line)
-    if found.interrupted:
+    if result.interrupted:
         say("interrupted: these are the policies and scenarios that were finished")
-    print_result(found, as_json, print_design)
+    print_result(result, as_json, print_design)
     title = f"Operating characteristics: {title_of(problem)}"
-    draw_either(out, partial(figures.characteristics_figure, found), title)
+    draw_either(out, partial(figures.characteristics_figure, result), title)
 
 
 def _computed(
     problem: problems.Problem,
-    asked: problems.Design,
+    wanted: problems.Design,
     settings: dict[str, Any],
     file: Path,
     report: Path | None,
 ) -> designs.DesignResult:
     """Compute the characteristics and write the report, if requested."""
     if report is None:
-        with support.show_progress() as told:
-            return designs.operating_characteristics(problem, asked, **settings, progress=told)
+        with support.show_progress() as report_progress:
+            return designs.operating_characteristics(
+                problem, wanted, **settings, progress=report_progress
+            )
     from ..designs.reporting import study_design
     from ..figures.design_report import study_page
 
     text = file.read_text(encoding="utf-8-sig")  # now: it may have changed when the work is done
-    with support.show_progress() as told:
-        study = study_design(problem, asked, **settings, progress=told)
+    with support.show_progress() as report_progress:
+        study = study_design(problem, wanted, **settings, progress=report_progress)
     for line in study.left_out:
         say(f"left out of the report: {line}")
     support.write_whole(report, study_page(study, file.name, text))
@@ -84,49 +86,53 @@ def _computed(
     return study.result
 
 
-def print_design(found: designs.DesignResult) -> None:
+def print_design(result: designs.DesignResult) -> None:
     """One table per scenario."""
     from ..figures.design_report import VALUES
 
-    for scenario in found.scenarios:
-        _print_scenario(found, scenario)
-    simulated = any(not each.exact for one in found.scenarios for each in one.policies)
+    for scenario in result.scenarios:
+        _print_scenario(result, scenario)
+    simulated = any(not row.exact for one in result.scenarios for row in one.policies)
     if simulated:
         print(
-            f"±: one standard error; {found.design.draws:,} trials, seed {found.design.seed}; "
+            f"±: one standard error; {result.design.draws:,} trials, seed {result.design.seed}; "
             "numbers without it are exact"
         )
-    what = "better than control" if found.design.control is not None else "best"
-    by = VALUES[found.design.compare]
+    what = "better than control" if result.design.control is not None else "best"
+    by = VALUES[result.design.compare]
     print(f"power, type I error: some arm is declared {what}, by the {by}")
     print(f"select best: a best arm has the largest posterior {by} at the end")
     print("--json has bias and RMSE of the estimates too")
-    for each in found.calibration:
-        error = "exact" if each.exact else f"± {each.type_one_error_se:.4f} on fresh draws"
-        sure = "" if each.confidence is None else f" with {each.confidence:.0%} confidence"
-        print(
-            f"{each.policy}: {each.what} = {each.threshold:.6f}, type I error "
-            f"{each.type_one_error:.4f} {error} (scenario {each.scenario!r}; "
-            f"at most {each.alpha}{sure})"
+    for threshold in result.calibration:
+        error = (
+            "exact" if threshold.exact else f"± {threshold.type_one_error_se:.4f} on fresh draws"
         )
-    if found.calibration:
+        sure = (
+            "" if threshold.confidence is None else f" with {threshold.confidence:.0%} confidence"
+        )
+        print(
+            f"{threshold.policy}: {threshold.what} = {threshold.threshold:.6f}, type I error "
+            f"{threshold.type_one_error:.4f} {error} (scenario {threshold.scenario!r}; "
+            f"at most {threshold.alpha}{sure})"
+        )
+    if result.calibration:
         print("a trial uses these thresholds only if its file has them")
 
 
-def _print_scenario(found: designs.DesignResult, scenario: designs.ScenarioResult) -> None:
+def _print_scenario(result: designs.DesignResult, scenario: designs.ScenarioResult) -> None:
 
-    between = ", " if found.problem.is_binary else "; "
-    truth = between.join(problems.described_truth(found.problem, scenario.truth))
-    earned = "good" if found.problem.is_binary else "reward"
+    between = ", " if result.problem.is_binary else "; "
+    truth = between.join(problems.described_truth(result.problem, scenario.truth))
+    earned = "good" if result.problem.is_binary else "reward"
     kind = "type I error" if scenario.null else "power"
     title = f"{scenario.name}: {truth}" + (" (null)" if scenario.null else "")
-    names = [f"pulls of {arm.name}" for arm in found.problem.arms[:MAX_ARM_ROWS]]
+    names = [f"pulls of {arm.name}" for arm in result.problem.arms[:MAX_ARM_ROWS]]
     labels = [earned, f"{earned} sd", "best share", "select best", kind, "size", "stopped", *names]
-    for columns in _fitting(labels, [_column(each) for each in scenario.policies]):
+    for columns in _fitting(labels, [_column(row) for row in scenario.policies]):
         titles = ["", *(policy for policy, *_ in columns)]
         cells = [values[: len(labels)] for _, *values in columns]
         print_table(title, titles, zip(labels, *cells, strict=True), text=[""], narrow=True)
-    if found.problem.n_arms > MAX_ARM_ROWS:
+    if result.problem.n_arms > MAX_ARM_ROWS:
         print(f"pulls of the first {MAX_ARM_ROWS} arms; --json has all of them")
     if scenario.policies and scenario.policies[0].select_best is None:
         equal = "all arms are equal: there is no best one to select"
@@ -148,12 +154,12 @@ def _fitting(labels: list[str], columns: list[list[str]]) -> Iterator[list[list[
     yield group
 
 
-def _column(each: designs.Characteristics) -> list[str]:
+def _column(row: designs.Characteristics) -> list[str]:
     """Return the policy's name and its entries, the pulls of every arm last."""
-    errors = each.errors or {}
+    errors = row.errors or {}
 
     def with_error(name: str, digits: int) -> str:
-        value = getattr(each, name)
+        value = getattr(row, name)
         if value is None:
             return "-"
         error = errors.get(name)
@@ -161,13 +167,13 @@ def _column(each: designs.Characteristics) -> list[str]:
         return f"{value:.{digits}f}{more}"
 
     return [
-        each.policy,
+        row.policy,
         with_error("good", 2),
-        f"{each.good_sd:.2f}",
+        f"{row.good_sd:.2f}",
         with_error("best_share", 3),
         with_error("select_best", 3),
         with_error("reject", 4),
         with_error("size", 1),
         with_error("stopped", 3),
-        *(f"{n:.1f}" for n in each.pulls),
+        *(f"{n:.1f}" for n in row.pulls),
     ]

@@ -215,13 +215,17 @@ class Group(TyperGroup):
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         commands = ((name, self.get_command(ctx, name)) for name in self.list_commands(ctx))
-        visible = [(name, each) for name, each in commands if each is not None and not each.hidden]
+        visible = [
+            (name, command)
+            for name, command in commands
+            if command is not None and not command.hidden
+        ]
         rows = [
             (
-                getattr(each, "rich_help_panel", None) or "Commands",
-                (name, each.get_short_help_str(99)),
+                getattr(command, "rich_help_panel", None) or "Commands",
+                (name, command.get_short_help_str(99)),
             )
-            for name, each in visible
+            for name, command in visible
         ]
         write_panels(formatter, rows)
 

@@ -44,13 +44,13 @@ def print_results(
 ) -> None:
     """Print results in turn; as JSON one object or {"results": [...]}, with `more` in each."""
     if as_json:
-        trees = [each.to_dict() | more for each in results]
+        trees = [result.to_dict() | more for result in results]
         print_json(trees[0] if len(trees) == 1 else {"results": trees})
         return
-    for number, each in enumerate(results):
+    for number, result in enumerate(results):
         if number:
             print()
-        show(each)
+        show(result)
 
 
 def print_json(tree: dict[str, Any]) -> None:
@@ -110,7 +110,7 @@ def check_writable(path: Path | None) -> Path | None:
         raise typer.BadParameter(f"{path}: no such directory as {folder}")
     # a file is replaced by a new one of its name: its folder must be writable too
     needed = [path] if path.exists() and not path.is_file() else [path, folder]
-    if not all(os.access(each, os.W_OK) for each in needed if each.exists()):
+    if not all(os.access(place, os.W_OK) for place in needed if place.exists()):
         raise typer.BadParameter(f"{path}: cannot be written")
     return path
 

@@ -39,9 +39,9 @@ def new(
     """Create a token; it is shown once."""
     from ..server.tokens import new_token
 
-    made, secret = new_token(store, name, role, days=days, trials=trial or (), by=user(by))
+    token, secret = new_token(store, name, role, days=days, trials=trial or (), by=user(by))
     if as_json:
-        print_json(made.to_dict() | {"token": secret})
+        print_json(token.to_dict() | {"token": secret})
     else:
         print(secret)
 
@@ -52,11 +52,11 @@ def list_(store: trials.Store, as_json: AsJson = False) -> None:
     """List tokens with role, state, expiry and trials."""
     from ..server.tokens import list_tokens
 
-    found = list_tokens(store)
+    tokens = list_tokens(store)
     if as_json:
-        print_json({"tokens": [one.to_dict() for one in found]})
+        print_json({"tokens": [one.to_dict() for one in tokens]})
         return
-    for one in found:
+    for one in tokens:
         trials = "" if one.only_trials is None else f"\t{', '.join(sorted(one.only_trials))}"
         print(f"{one.name}\t{one.role}\t{_state(one)}{trials}")
 
@@ -155,27 +155,27 @@ def people(
     as_json: AsJson = False,
 ) -> None:
     """Print and verify the access log; exit code 1 if damaged."""
-    found = trials.people_log(store)
+    log = trials.people_log(store)
 
-    def show(found: trials.PeopleLog) -> None:
-        for event in found.events[-last:] if last else found.events:
+    def show(log: trials.PeopleLog) -> None:
+        for event in log.events[-last:] if last else log.events:
             print(_line(event))
-        print_people(found)
+        print_people(log)
 
-    print_result(found, as_json, show)
-    if not found.ok:
+    print_result(log, as_json, show)
+    if not log.ok:
         raise typer.Exit(FOUND_SOMETHING)
 
 
 def _line(event: trials.Event) -> str:
     shown = {name: value for name, value in event.data.items() if name != "row"}
-    said = " ".join(f"{name}={value}" for name, value in shown.items() if value is not None)
-    return f"{event.seq}\t{event.at}\t{event.kind}\t{event.by}\t{said}"
+    text = " ".join(f"{name}={value}" for name, value in shown.items() if value is not None)
+    return f"{event.seq}\t{event.at}\t{event.kind}\t{event.by}\t{text}"
 
 
-def print_people(found: trials.PeopleLog) -> None:
+def print_people(log: trials.PeopleLog) -> None:
     """Print the state of the access log."""
-    state = "intact" if found.ok else "NOT INTACT"
-    print(f"access log: {len(found.events)} events, {state}, head {found.head}")
-    for problem in found.problems:
+    state = "intact" if log.ok else "NOT INTACT"
+    print(f"access log: {len(log.events)} events, {state}, head {log.head}")
+    for problem in log.problems:
         print(f"  {problem}")

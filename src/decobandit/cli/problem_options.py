@@ -150,8 +150,8 @@ def from_problem_or_solution(**options: Any) -> Source:
     file = options["problem"]
     if file is None or not _is_saved(file):
         return from_problem(**options)
-    given = (value for name, value in options.items() if name not in ("problem", "workers"))
-    if any(value is not None for value in given):
+    values = (value for name, value in options.items() if name not in ("problem", "workers"))
+    if any(value is not None for value in values):
         raise typer.BadParameter(
             "a solution file has its problem and its prices: no --arms, --horizon"
         )
@@ -164,8 +164,8 @@ with_options(from_problem, options_of(problem_from))
 with_options(
     from_problem_or_solution,
     [
-        each.replace(annotation=SourceFile) if each.name == "problem" else each
-        for each in options_of(problem_from)
+        one.replace(annotation=SourceFile) if one.name == "problem" else one
+        for one in options_of(problem_from)
     ],
 )
 
@@ -239,14 +239,14 @@ def takes_policies(
         context = context_of(source.problem, tol, ties=ties, given=source.solution)
         return Chosen(context, names, source.rules)
 
-    own = [
+    extra = [
         option("source", Source),
         option("policy", _policy_option(default, several)),
         option("ties", Ties, DEFAULT_TIES),
         option("tol", Tolerance, 1e-4),
     ]
     source = from_problem if saved == "refused" else from_problem_or_solution
-    make: Callable[..., Chosen] = taking(source)(with_options(choose, own))
+    make: Callable[..., Chosen] = taking(source)(with_options(choose, extra))
     return taking(make)
 
 

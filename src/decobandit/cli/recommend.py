@@ -49,8 +49,10 @@ def recommend(
         good_column=good_column,
         pulls_column=pulls_column,
     )
-    found = policies.recommend_each(chosen.context, chosen.policies, observed, rng=seed)
-    print_results(found, as_json, print_recommendation, interrupted=chosen.context.interrupted)
+    recommendations = policies.recommend_each(chosen.context, chosen.policies, observed, rng=seed)
+    print_results(
+        recommendations, as_json, print_recommendation, interrupted=chosen.context.interrupted
+    )
 
 
 def _observed(
@@ -80,8 +82,8 @@ def print_recommendation(result: policies.Recommendation) -> None:
         ]
 
     binary = all(arm.posterior is None for arm in result.arms)
-    seen = "good/pulls" if binary else "observed"
-    columns = ["", "arm", seen, "posterior", *(name.replace("_", " ") for name in parts)]
+    heading = "good/pulls" if binary else "observed"
+    columns = ["", "arm", heading, "posterior", *(name.replace("_", " ") for name in parts)]
     title = f"{result.policy}, stage {result.stage}{price}"
     print_table(title, columns, map(row, ranked[:MOST_ROWS]), text=["", "arm"])
     if len(ranked) > MOST_ROWS:
@@ -95,8 +97,8 @@ def _known(arm: ArmReport) -> tuple[str, str]:
 
     if arm.good is None or arm.bad is None:
         return rounded(str(arm.seen)), str(arm.posterior)
-    said = f"Beta({arm.posterior_good:g}, {arm.posterior_bad:g})"
-    return f"{arm.good}/{arm.good + arm.bad}", said
+    text = f"Beta({arm.posterior_good:g}, {arm.posterior_bad:g})"
+    return f"{arm.good}/{arm.good + arm.bad}", text
 
 
 def _pulled(result: policies.Recommendation) -> list[str]:
@@ -140,17 +142,17 @@ def index(
 
     With several policies, --json has a list under "results".
     """
-    found = policies.indices_of_arm(
+    result = policies.indices_of_arm(
         chosen.context, chosen.policies, arm, stage=stage, good=good, bad=bad, state=state
     )
-    print_results(found, as_json, print_index)
+    print_results(result, as_json, print_index)
 
 
 def print_index(result: policies.NamedIndex) -> None:
     """Print the index and its parts."""
-    known = f"{result.good} good, {result.bad} bad" if result.good is not None else result.state
+    counts = f"{result.good} good, {result.bad} bad" if result.good is not None else result.state
     print(
-        f"{result.policy} index of {result.arm} at stage {result.stage} with {known}: "
+        f"{result.policy} index of {result.arm} at stage {result.stage} with {counts}: "
         f"{result.found.index:.10g}"
     )
     tree = result.found.to_dict()

@@ -89,9 +89,9 @@ def _first_token(store: trials.Store) -> None:
     """Create an administrator's token if the database has no token."""
     from ..server.tokens import list_tokens, new_token
 
-    known = list_tokens(store)
-    if not known:
+    tokens = list_tokens(store)
+    if not tokens:
         _, secret = new_token(store, "admin", "admin", by=user(None))
         print(f"admin token (shown once): {secret}", flush=True)
-    elif not any(token.administers_all for token in known):
+    elif not any(token.administers_all for token in tokens):
         say("no administrator's token is valid; make one: deco token new NAME --role admin")

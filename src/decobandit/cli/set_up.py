@@ -263,13 +263,13 @@ def selftest(
     from ..paper.selftest import CHECKS, run_checks
 
     checks = [*CHECKS, *_checks_of_the_log()]
-    with support.show_progress() as told:
-        found = run_checks(checks, told)
+    with support.show_progress() as report_progress:
+        selftest_result = run_checks(checks, report_progress)
     if report is not None:
-        support.write_whole(report, found.to_html())
+        support.write_whole(report, selftest_result.to_html())
         written("report", report)
-    print_result(found, as_json, _show)
-    if not found.ok:
+    print_result(selftest_result, as_json, _show)
+    if not selftest_result.ok:
         raise typer.Exit(FAILED)
 
 
@@ -282,18 +282,18 @@ def _checks_of_the_log() -> list[Callable[[], Iterator[support.Check]]]:
     return []
 
 
-def _show(found: Selftest) -> None:
+def _show(result: Selftest) -> None:
     from .tables import print_table
 
     rows = [
         (area, str(len(checks)), str(sum(not check.ok for check in checks)))
-        for area, checks in found.by_area().items()
+        for area, checks in result.by_area().items()
     ]
     print_table("Self-test", ["area", "checks", "failed"], rows, text=["area"])
-    for check in found.failed:
+    for check in result.failed:
         print(
             f"FAILED {check.area}: {check.what}: found {check.found!r}, expected {check.rule} "
             f"{check.expected!r} within {check.tolerance:.2g} ({check.oracle})"
         )
-    verdict = "all checks hold" if found.ok else f"{len(found.failed)} checks failed"
-    print(f"{verdict}; {found.seconds:.0f} s")
+    verdict = "all checks hold" if result.ok else f"{len(result.failed)} checks failed"
+    print(f"{verdict}; {result.seconds:.0f} s")

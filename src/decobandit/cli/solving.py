@@ -119,11 +119,11 @@ def bound(
 
 def print_bounds(result: bounds.Bounds) -> None:
     """Print a table of all bounds, best first."""
-    plain = result.to_dict()
+    tree = result.to_dict()
     notes = {
-        "joint": f"all arms together for {plain['exact_stages']} stages, from prices after them",
+        "joint": f"all arms together for {tree['exact_stages']} stages, from prices after them",
         "lagrangian": "limit on pulls holds in expectation only",
-        "information": f"outcomes known in advance, {plain.get('weight', 0.0):.0%} of the penalty",
+        "information": f"outcomes known in advance, {tree.get('weight', 0.0):.0%} of the penalty",
         "optimum": "what the best policy earns",
         "trivial": "always pulling the best arms",
     }
@@ -141,9 +141,9 @@ def print_bounds(result: bounds.Bounds) -> None:
         title, ["bound", "value", "± s.e.", "what it is"], rows, text=["bound", "what it is"]
     )
     if result.of("information") is not None:
-        print(f"information: an estimate from {plain['draws']} scenarios, seed {plain['seed']}")
-        if plain["stopped_early"] > 0.0:
-            share = f"{plain['stopped_early']:.1%}"
+        print(f"information: an estimate from {tree['draws']} scenarios, seed {tree['seed']}")
+        if tree["stopped_early"] > 0.0:
+            share = f"{tree['stopped_early']:.1%}"
             print(f"in {share} of them the search was stopped early; still a bound")
 
 
@@ -167,25 +167,25 @@ def market(
     problems.refuse_batches(
         problem, "the table of a market (--out FILE.png draws shares and prices)"
     )
-    found = prices.demand(context.solution)
-    draw(out, partial(figures.market_figure, found), partial(figures.market_page, found))
-    print_result(found, as_json, print_market)
+    demand = prices.demand(context.solution)
+    draw(out, partial(figures.market_figure, demand), partial(figures.market_page, demand))
+    print_result(demand, as_json, print_market)
 
 
-def print_market(found: prices.Demand) -> None:
+def print_market(demand: prices.Demand) -> None:
     """Print a table."""
     columns = {
-        "price": found.prices,
-        "sold to fresh": found.sold_fresh,
-        "to pulled before": found.sold_touched,
-        "arms above price": found.above,
-        "arms at price": found.at_price,
+        "price": demand.prices,
+        "sold to fresh": demand.sold_fresh,
+        "to pulled before": demand.sold_touched,
+        "arms above price": demand.above,
+        "arms at price": demand.at_price,
     }
     print_stages(
-        f"{title_of(found.problem)}: expected numbers of pulls and arms",
+        f"{title_of(demand.problem)}: expected numbers of pulls and arms",
         ["stage", *columns],
         lambda t: [str(t), *(f"{values[t]:.4f}" for values in columns.values())],
-        stages=found.problem.stages,
+        stages=demand.problem.stages,
         most=ROWS,
     )
     print("sold: with the pulls of every stage going to the arms of largest index")

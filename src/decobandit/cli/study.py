@@ -132,8 +132,8 @@ def show(
     """Show finished cells and name missing ones."""
     if parquet is not None:
         support.check_parquet()
-    found = _collected(source)
-    rows = studies.rows_of(found.finished)
+    collected = _collected(source)
+    rows = studies.rows_of(collected.finished)
     for path, save in (
         (csv, studies.save_csv),
         (parquet, studies.save_parquet),
@@ -142,17 +142,17 @@ def show(
         if path is not None:
             save(rows, path)
             written("table", path)
-    draw_either(out, partial(figures.study_figure, rows, found.name), found.name)
+    draw_either(out, partial(figures.study_figure, rows, collected.name), collected.name)
     if as_json:
         print_json(
             {
-                "study": found.name,
+                "study": collected.name,
                 "cells": [asdict(row) for row in rows],
-                "missing": list(found.missing),
+                "missing": list(collected.missing),
             }
         )
     else:
-        _print_cells(found, rows)
+        _print_cells(collected, rows)
 
 
 def _collected(source: Path) -> studies.Collected:
@@ -170,17 +170,17 @@ def _collected(source: Path) -> studies.Collected:
     return studies.collect_study(described, folder)
 
 
-def _print_cells(found: studies.Collected, rows: list[studies.Row]) -> None:
+def _print_cells(collected: studies.Collected, rows: list[studies.Row]) -> None:
 
     simulated = [row for row in rows if not isinstance(row, studies.DesignRow)]
     designed = [row for row in rows if isinstance(row, studies.DesignRow)]
     if simulated:
-        _print_simulated(found.name, simulated)
+        _print_simulated(collected.name, simulated)
     if designed:
         _print_designed(designed)
-    for name in found.missing:
+    for name in collected.missing:
         print(f"missing: {name}")
-    print(f"{len(rows)} cells, {len(found.missing)} missing")
+    print(f"{len(rows)} cells, {len(collected.missing)} missing")
 
 
 def _print_simulated(name: str, rows: list[studies.Row]) -> None:
@@ -204,8 +204,8 @@ def _print_designed(rows: list[studies.DesignRow]) -> None:
     """Print a table per problem and scenario."""
     titles = ["policy", "seed", "good", "± s.e.", "best share", "select best", "reject", "size"]
     for line in dict.fromkeys(row.line for row in rows):
-        own = [row for row in rows if row.line == line]
-        truth = own[0].truth.replace(" ", ", ")
+        line_rows = [row for row in rows if row.line == line]
+        truth = line_rows[0].truth.replace(" ", ", ")
         cells = [
             [
                 row.policy,
@@ -215,7 +215,7 @@ def _print_designed(rows: list[studies.DesignRow]) -> None:
                 *(fixed(x, 4) for x in (row.best_share, row.select_best, row.reject)),
                 fixed(row.size, 2),
             ]
-            for row in own
+            for row in line_rows
         ]
         print_table(f"{line}: {truth}", titles, cells, text=["policy"])
     print("reject: some arm is declared better than control; without a control arm, best")
@@ -262,7 +262,7 @@ def _reproduced(parts: list[str], scale: str, out: Path) -> Reproduction:
         raise typer.Exit(INTERRUPTED) from None
 
 
-def print_reproduction(found: Reproduction) -> None:
+def print_reproduction(reproduction: Reproduction) -> None:
     """Print where the page is."""
-    parts = ", ".join(found.parts)
-    print(f"{found.page}: {parts}, scale {found.scale}; data and figures beside it")
+    parts = ", ".join(reproduction.parts)
+    print(f"{reproduction.page}: {parts}, scale {reproduction.scale}; data and figures beside it")

@@ -28,14 +28,14 @@ LAST = ("ties", "tol", "workers", "key", "by", "allow_policy", "db", "as_json")
 
 def taking(make: Callable[..., T]) -> Callable[[Callable[Concatenate[T, ...], R]], Command[R]]:
     """Give a command what `make` makes of its own options."""
-    own = options_of(make)
+    parameters = options_of(make)
 
     def decorate(command: Callable[Concatenate[T, ...], R]) -> Command[R]:
         def run(**given: Any) -> R:
-            made = make(**{each.name: given.pop(each.name) for each in own})
-            return command(made, **given)
+            value = make(**{one.name: given.pop(one.name) for one in parameters})
+            return command(value, **given)
 
-        return _joined(run, own, command)
+        return _joined(run, parameters, command)
 
     return decorate
 
@@ -44,14 +44,14 @@ def taking_open(
     make: Callable[..., AbstractContextManager[T]],
 ) -> Callable[[Callable[Concatenate[T, ...], R]], Command[R]]:
     """Give a command a context manager's value, open while the command runs."""
-    own = options_of(make)
+    parameters = options_of(make)
 
     def decorate(command: Callable[Concatenate[T, ...], R]) -> Command[R]:
         def run(**given: Any) -> R:
-            with make(**{each.name: given.pop(each.name) for each in own}) as made:
-                return command(made, **given)
+            with make(**{one.name: given.pop(one.name) for one in parameters}) as value:
+                return command(value, **given)
 
-        return _joined(run, own, command)
+        return _joined(run, parameters, command)
 
     return decorate
 
@@ -59,13 +59,13 @@ def taking_open(
 def options_of(function: Callable[..., object], *, after: int = 0) -> list[Parameter]:
     """Parameters with their types, without the first `after`, which need not be known here."""
     parameters = list(inspect.signature(function).parameters.values())[after:]
-    known = getattr(inspect.unwrap(function), "__globals__", {})
+    names = getattr(inspect.unwrap(function), "__globals__", {})
     return [
-        each.replace(annotation=eval(each.annotation, known))
-        if isinstance(each.annotation, str)
-        else each
-        for each in parameters
-        if each.kind is not Parameter.VAR_KEYWORD
+        parameter.replace(annotation=eval(parameter.annotation, names))
+        if isinstance(parameter.annotation, str)
+        else parameter
+        for parameter in parameters
+        if parameter.kind is not Parameter.VAR_KEYWORD
     ]
 
 
@@ -76,14 +76,14 @@ def option(name: str, kind: Any, default: Any = None) -> Parameter:
 
 def with_options(function: Command[R], options: Iterable[Parameter]) -> Command[R]:
     """Give a function the signature that typer reads."""
-    named = [each.replace(kind=Parameter.KEYWORD_ONLY) for each in options]
-    named.sort(key=lambda each: LAST.index(each.name) if each.name in LAST else -1)
+    named = [one.replace(kind=Parameter.KEYWORD_ONLY) for one in options]
+    named.sort(key=lambda one: LAST.index(one.name) if one.name in LAST else -1)
     function.__signature__ = inspect.Signature(named)  # type: ignore[attr-defined]
-    function.__annotations__ = {each.name: each.annotation for each in named}
+    function.__annotations__ = {one.name: one.annotation for one in named}
     return function
 
 
-def _joined(run: Command[R], own: list[Parameter], command: Callable[..., R]) -> Command[R]:
+def _joined(run: Command[R], parameters: list[Parameter], command: Callable[..., R]) -> Command[R]:
     run.__name__, run.__doc__ = command.__name__, command.__doc__
     run.__module__ = command.__module__
-    return with_options(run, [*own, *options_of(command, after=1)])
+    return with_options(run, [*parameters, *options_of(command, after=1)])

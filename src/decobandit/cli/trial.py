@@ -79,10 +79,10 @@ class GivenOutcomes:
         assert self.data is not None
         from ..problem import OutcomeColumns, read_tallies
 
-        found = read_tallies(here.problem, self.data, OutcomeColumns(**self.columns))
-        if not found:
+        tallies = read_tallies(here.problem, self.data, OutcomeColumns(**self.columns))
+        if not tallies:
             raise typer.BadParameter(f"{self.data}: there are no outcomes in it")
-        return found
+        return tallies
 
 
 def outcomes_from(
@@ -107,28 +107,28 @@ def outcomes_from(
 
 def takes_outcomes(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command on a trial the outcomes of several pulls as its second argument."""
-    own = options_of(outcomes_from)
+    parameters = options_of(outcomes_from)
 
     def run(here: Trial, **given: Any) -> Any:
-        made = outcomes_from(**{each.name: given.pop(each.name) for each in own})
-        return command(here, made, **given)
+        outcomes = outcomes_from(**{one.name: given.pop(one.name) for one in parameters})
+        return command(here, outcomes, **given)
 
     run.__name__, run.__doc__ = command.__name__, command.__doc__
-    return with_options(run, [option("here", object), *options_of(command, after=2), *own])
+    return with_options(run, [option("here", object), *options_of(command, after=2), *parameters])
 
 
 def _pairs(text: str) -> dict[str, str]:
-    found: dict[str, str] = {}
+    pairs: dict[str, str] = {}
     for part in re.findall(r"[^=]*=[^,]*(?:,|$)|.+", text):  # names may have commas
         arm, equals, pair = part.removesuffix(",").rpartition("=")
         if not equals or not arm.strip():
             raise typer.BadParameter(
                 f"--counts: {part!r}; must be ARM=GOOD/PULLS, or as the arm has its outcomes"
             )
-        if arm.strip() in found:
+        if arm.strip() in pairs:
             raise typer.BadParameter(f"--counts: {arm.strip()!r} is named twice")
-        found[arm.strip()] = pair.strip()
-    return found
+        pairs[arm.strip()] = pair.strip()
+    return pairs
 
 
 @takes_trial
@@ -233,7 +233,7 @@ def new(
         from ..trials.trial import new_trial
 
         context = chosen.context
-        made = new_trial(
+        trial = new_trial(
             partial(settings_from, context, policy=chosen.policy, bound=bound, rules=chosen.rules),
             name=name,
             store=store,
@@ -242,34 +242,34 @@ def new(
             limits=chosen_limits(default_limits(context.problem), max_open, max_cancelled),
         )
         if as_json:
-            print_json(_plan(made, store))
+            print_json(_plan(trial, store))
         else:
-            _print_plan(made, db)
+            _print_plan(trial, db)
 
 
-def _plan(made: Trial, store: Store) -> dict[str, Any]:
+def _plan(trial: Trial, store: Store) -> dict[str, Any]:
     return {
-        "id": made.id,
-        "name": made.name,
-        "policy": made.policy,
-        "horizon": made.problem.horizon,
-        "upper_bound": made.settings.upper_bound,
-        **made.settings.best_bound_fields,
-        "seed": made.settings.seed,
+        "id": trial.id,
+        "name": trial.name,
+        "policy": trial.policy,
+        "horizon": trial.problem.horizon,
+        "upper_bound": trial.settings.upper_bound,
+        **trial.settings.best_bound_fields,
+        "seed": trial.settings.seed,
         "db": str(store.url),
     }
 
 
-def _print_plan(made: Trial, db: str | None) -> None:
-    print(f"trial {made.name} ({made.id}): {made.policy}, {made.problem.described()}")
-    best = made.settings.best_bound
+def _print_plan(trial: Trial, db: str | None) -> None:
+    print(f"trial {trial.name} ({trial.id}): {trial.policy}, {trial.problem.described()}")
+    best = trial.settings.best_bound
     if best is None:
-        print(f"{made.policy} needs no prices; no bound: the dual was not solved")
+        print(f"{trial.policy} needs no prices; no bound: the dual was not solved")
     else:
         print(said_of(best))
     place = f" --db {shlex.quote(db)}" if db else ""
-    allow = f" --allow-policy {made.policy}" if ":" in made.policy else ""
-    print(f"next: deco trial ask {shlex.quote(made.name)}{allow}{place}")
+    allow = f" --allow-policy {trial.policy}" if ":" in trial.policy else ""
+    print(f"next: deco trial ask {shlex.quote(trial.name)}{allow}{place}")
 
 
 @trial.command(name="list")
@@ -289,14 +289,14 @@ def list_all(
     from ..trials.lists import all_trials, page_of_trials
 
     listed = all_trials if limit is None else partial(page_of_trials, limit=limit)
-    found = listed(store, after=after, archived=archived, stale_after=stale_after)
+    summaries = listed(store, after=after, archived=archived, stale_after=stale_after)
     if as_json:
-        following = {} if found.next is None else {"next": found.next}
-        print_json({"trials": [summary.to_dict() for summary in found.items], **following})
+        following = {} if summaries.next is None else {"next": summaries.next}
+        print_json({"trials": [summary.to_dict() for summary in summaries.items], **following})
     else:
-        print_list(found.items, hidden=found.hidden)
-        if found.next is not None:
-            say(f"more follow: --after {found.next}")
+        print_list(summaries.items, hidden=summaries.hidden)
+        if summaries.next is not None:
+            say(f"more follow: --after {summaries.next}")
 
 
 @changes_trial
@@ -321,8 +321,8 @@ def tell(
     **request: Unpack[Request],
 ) -> Allocation:
     """Record outcomes of an allocation; counts add up."""
-    told = _told(here, slot, outcome, given)
-    return here.tell(slot, told, confirm_range=confirm_range, **request)
+    answer = _told(here, slot, outcome, given)
+    return here.tell(slot, answer, confirm_range=confirm_range, **request)
 
 
 @changes_trial
@@ -342,8 +342,8 @@ def correct(
     **request: Unpack[Request],
 ) -> Allocation:
     """Replace recorded outcomes; the log keeps the old ones."""
-    told = _told(here, slot, outcome, GivenOutcomes(counts, None, {}))
-    return here.correct(slot, told, reason=reason, confirm_range=confirm_range, **request)
+    answer = _told(here, slot, outcome, GivenOutcomes(counts, None, {}))
+    return here.correct(slot, answer, reason=reason, confirm_range=confirm_range, **request)
 
 
 def _told(
@@ -367,12 +367,12 @@ def status(here: Trial, stale_after: StaleAfter = 72.0, as_json: AsJson = False)
     from ..trials.lists import ledger_of, stale_ids
 
     ledger = ledger_of(here.store, here.id)
-    found, stale = here.status_at(ledger), stale_ids(ledger.since, stale_after)
+    content, stale = here.status_at(ledger), stale_ids(ledger.since, stale_after)
     if as_json:
-        print_json(found.to_dict() | {"declared": here.declared(), "stale": stale})
+        print_json(content.to_dict() | {"declared": here.declared(), "stale": stale})
     else:
-        print_status(found, {made: ledger.since[made] for made in stale})
-        print_verdict(found, here.looks(), here.declared())
+        print_status(content, {allocation: ledger.since[allocation] for allocation in stale})
+        print_verdict(content, here.looks(), here.declared())
 
 
 LIFE = (close, reopen, archive, limits, unmask)

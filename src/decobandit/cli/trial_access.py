@@ -54,8 +54,8 @@ def _print_arms(slot: Allocation) -> None:
 
     ranked = sorted(slot.arms, key=lambda part: -part.pulls)[:MOST_ROWS]
     started = bool(slot.told or slot.state != "open")
-    told = "good/told" if all(part.seen is None for part in slot.arms) else "on record"
-    titles = ["arm", "pulls", "share"] + [told, "pending", "cancelled"] * started
+    heading = "good/told" if all(part.seen is None for part in slot.arms) else "on record"
+    titles = ["arm", "pulls", "share"] + [heading, "pending", "cancelled"] * started
     rows = []
     for part in ranked:
         record = f"{part.good}/{part.told}" if part.seen is None else rounded(part.seen)
@@ -128,7 +128,7 @@ def print_status(status: Status, stale: Mapping[str, str]) -> None:
     ranked = sorted(status.arms, key=lambda arm: (arm.name != status.next_arm, -(arm.index or 0.0)))
 
     terms = {"reward": "expected_reward", "information": "value_of_information", "index": "index"}
-    known = {
+    facts = {
         title: key
         for title, key in terms.items()
         if any(getattr(arm, key) is not None for arm in status.arms)
@@ -142,14 +142,14 @@ def print_status(status: Status, stale: Mapping[str, str]) -> None:
             rounded(arm.seen) if arm.seen else f"{arm.good}/{(arm.good or 0) + (arm.bad or 0)}",
             str(arm.open or ""),
             arm.posterior or f"Beta({arm.posterior_good:g}, {arm.posterior_bad:g})",
-            *(digits(getattr(arm, key)) for key in known.values()),
+            *(digits(getattr(arm, key)) for key in facts.values()),
         ]
 
     counts = "good/told" if all(arm.seen is None for arm in status.arms) else "on record"
 
     print_table(
         f"{status.name}: {status.told} of {status.slots} outcomes told",
-        ["", "arm", "code", counts, "open", "posterior", *known],
+        ["", "arm", "code", counts, "open", "posterior", *facts],
         map(row, ranked[:MOST_ROWS]),
         text=["", "arm", "code"],
     )
@@ -165,8 +165,8 @@ def print_status(status: Status, stale: Mapping[str, str]) -> None:
 
 
 def _print_cancellations(status: Status) -> None:
-    for each in status.cancellations:
-        print(f"cancelled: {each.count} of {each.arm} by {each.by}: {'; '.join(each.reasons)}")
+    for row in status.cancellations:
+        print(f"cancelled: {row.count} of {row.arm} by {row.by}: {'; '.join(row.reasons)}")
     limits = status.limits
     if limits.open is not None and limits.cancelled is not None:
         print(
@@ -216,8 +216,8 @@ def print_verdict(
     what = "best" if against is None else "better than control"
     if looks:
         last = looks[-1]
-        found = ", ".join(f"{arm} {p:.3f}" for arm, p in last.probabilities.items())
-        print(f"looks: {len(looks)}, the last after {last.outcomes} outcomes; P({what}): {found}")
+        texts = ", ".join(f"{arm} {p:.3f}" for arm, p in last.probabilities.items())
+        print(f"looks: {len(looks)}, the last after {last.outcomes} outcomes; P({what}): {texts}")
     if declared is not None:
         print(f"declared {what}: {', '.join(declared) or 'no arm'}")
 
@@ -293,12 +293,12 @@ def changes_trial(
         if "slot" in given:
             given["slot"] = here.slot_of(given["slot"])
         answer = command(here, **given, key=key, by=user(by))
-        print_result(answer, as_json, lambda made: print_answer(made, here))
+        print_result(answer, as_json, lambda value: print_answer(value, here))
 
     run.__name__, run.__doc__ = command.__name__, command.__doc__
-    own = [option("here", object), *options_of(command, after=1)]
+    parameters = [option("here", object), *options_of(command, after=1)]
     shared = [option("key", Key), option("by", By), option("as_json", AsJson, False)]
-    return takes_trial(with_options(run, [*own, *shared]))
+    return takes_trial(with_options(run, [*parameters, *shared]))
 
 
 def user(by: str | None) -> str:

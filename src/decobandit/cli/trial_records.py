@@ -78,26 +78,26 @@ def verify(
 ) -> None:
     """Verify trials, access log and tokens; exit code 1 if damaged."""
     _check_one(trial, file)
-    given = _given_checkpoint(checkpoint, signer)
-    checks, compared, people = _checks(trial, file, head, db, given)
-    found = [check.result() for check in checks]
-    if head is not None and len(found) != 1:
+    signed = _given_checkpoint(checkpoint, signer)
+    checks, compared, people = _checks(trial, file, head, db, signed)
+    results = [check.result() for check in checks]
+    if head is not None and len(results) != 1:
         raise typer.BadParameter("--head: name the trial that it belongs to")
-    ok = all(one.ok for one in (*found, compared, people) if one is not None)
+    ok = all(one.ok for one in (*results, compared, people) if one is not None)
     if as_json:
-        tree: dict[str, Any] = {"ok": ok, "trials": [one.to_dict() for one in found]}
+        tree: dict[str, Any] = {"ok": ok, "trials": [one.to_dict() for one in results]}
         if people is not None:
             tree["people"] = people.to_dict() | {"events": len(people.events)}
         print_json(tree if compared is None else tree | {"checkpoint": compared.to_dict()})
     else:
-        print_verified(found)
+        print_verified(results)
         if people is not None:
             print_people(people)
         if compared is not None:
-            told = {
-                problem for one in (*found, people) if one is not None for problem in one.findings
+            reports = {
+                problem for one in (*results, people) if one is not None for problem in one.findings
             }
-            _print_checkpoint(compared, ok, told)
+            _print_checkpoint(compared, ok, reports)
     end_with(ok)
 
 
@@ -112,8 +112,8 @@ def replay(
     _check_one(trial, file)
     if trial is None and file is None:
         raise typer.BadParameter("give a trial, or --export and a file")
-    print_result(found := _replayed(trial, file, db), as_json, _print_replay)
-    end_with(found.ok)
+    print_result(result := _replayed(trial, file, db), as_json, _print_replay)
+    end_with(result.ok)
 
 
 def _check_one(trial: str | None, file: Path | None) -> None:
@@ -168,18 +168,18 @@ def _exported(file: Path) -> Any:
         raise typer.BadParameter(f"{file}: {error}") from None
 
 
-def _print_checkpoint(found: CheckpointCheck, ok: bool, told: Collection[str]) -> None:
+def _print_checkpoint(result: CheckpointCheck, ok: bool, told: Collection[str]) -> None:
     """How a checkpoint compares; `ok`: the whole check; `told`: problems that are printed above."""
     state = "everything continues it" if ok else "NOT INTACT"
-    trials = "1 trial" if found.trials == 1 else f"{found.trials} trials"
-    print(f"checkpoint {found.number} of {found.made}, {trials}, signed by {found.key}: {state}")
-    _indented(problem for problem in found.problems if problem not in told)
+    trials = "1 trial" if result.trials == 1 else f"{result.trials} trials"
+    print(f"checkpoint {result.number} of {result.made}, {trials}, signed by {result.key}: {state}")
+    _indented(problem for problem in result.problems if problem not in told)
 
 
-def _print_replay(found: trials.Replay) -> None:
-    state = "all as recorded" if found.ok else "NOT as recorded"
-    print(f"trial {found.trial}: {found.decisions} decisions made again, {state}")
-    _indented(found.differences)
+def _print_replay(result: trials.Replay) -> None:
+    state = "all as recorded" if result.ok else "NOT as recorded"
+    print(f"trial {result.trial}: {result.decisions} decisions made again, {state}")
+    _indented(result.differences)
 
 
 def _indented(lines: Iterable[str]) -> None:
@@ -187,9 +187,9 @@ def _indented(lines: Iterable[str]) -> None:
         print(f"  {line}")
 
 
-def print_verified(found: Iterable[trials.Verification]) -> None:
+def print_verified(results: Iterable[trials.Verification]) -> None:
     """One line per trial, what is wrong with it, and what is worth knowing."""
-    for one in found:
+    for one in results:
         state = "intact" if one.ok else "NOT INTACT"
         print(f"trial {one.trial}: {one.events} events, {state}, head {one.head}")
         if one.given_head_event is not None:
@@ -228,38 +228,38 @@ def report(
     """Report estimates, allocation, deviations and log state."""
     from ..trials.report_text import trial_page
 
-    found = here.report(control=control, late_after=late_after)
+    content = here.report(control=control, late_after=late_after)
     on_record(here, "report", False, user(by))
     if out is not None:
-        support.write_whole(out, trial_page(found))
+        support.write_whole(out, trial_page(content))
         written("report", out)
     if as_json:
-        print_json(found.to_dict())
+        print_json(content.to_dict())
     elif out is None:
-        _print_report(found)
+        _print_report(content)
 
 
-def _print_report(found: TrialReport) -> None:
+def _print_report(content: TrialReport) -> None:
     from ..trials.report_text import declared, look_columns, result_tables, state_of
 
-    for caption, titles, rows in result_tables(found):
-        print_table(f"{found.name}: {caption.lower()}", titles, rows[:MOST_ROWS], text=["Arm"])
-    if len(found.arms) > MOST_ROWS:
-        print(f"({len(found.arms) - MOST_ROWS} more arms)")
-    print(state_of(found))
-    if found.declared is not None:
-        print(declared(found))
-    if found.dropped:
-        print(f"Dropped at looks: {', '.join(found.dropped)}.")
-    if found.looks:
-        arms, looks = look_columns(found)
+    for caption, titles, rows in result_tables(content):
+        print_table(f"{content.name}: {caption.lower()}", titles, rows[:MOST_ROWS], text=["Arm"])
+    if len(content.arms) > MOST_ROWS:
+        print(f"({len(content.arms) - MOST_ROWS} more arms)")
+    print(state_of(content))
+    if content.declared is not None:
+        print(declared(content))
+    if content.dropped:
+        print(f"Dropped at looks: {', '.join(content.dropped)}.")
+    if content.looks:
+        arms, looks = look_columns(content)
         print_table("looks", ["outcomes", *arms, "came to"], looks[-MOST_ROWS:], text=["came to"])
     print(
-        f"cancelled {found.cancelled}, corrected {len(found.corrections)}, late "
-        f"{len(found.late)}, refused {found.refused}"
+        f"cancelled {content.cancelled}, corrected {len(content.corrections)}, late "
+        f"{len(content.late)}, refused {content.refused}"
     )
-    state = "intact" if found.audit.ok else "NOT INTACT"
-    print(f"log: {found.audit.events} events, {state}, head {found.audit.head}")
+    state = "intact" if content.audit.ok else "NOT INTACT"
+    print(f"log: {content.audit.events} events, {state}, head {content.audit.head}")
 
 
 # -- `deco trial backup`: a checked copy of the database -------------------------------------------
@@ -274,13 +274,13 @@ def backup(
     """Copy a live SQLite database and verify the copy."""
     from ..trials.verification import back_up
 
-    found = back_up(store, file.absolute())
-    ok = all(one.ok for one in found)
+    result = back_up(store, file.absolute())
+    ok = all(one.ok for one in result)
     if as_json:
-        print_json({"ok": ok, "file": str(file), "trials": [one.to_dict() for one in found]})
+        print_json({"ok": ok, "file": str(file), "trials": [one.to_dict() for one in result]})
     else:
-        print(f"{file}: {len(found)} trials, {sum(one.events for one in found)} events")
-        print_verified([one for one in found if not one.ok])
+        print(f"{file}: {len(result)} trials, {sum(one.events for one in result)} events")
+        print_verified([one for one in result if not one.ok])
     end_with(ok)
 
 
@@ -302,11 +302,11 @@ def checkpoint(
     """Sign the heads of all trials, for 'verify --checkpoint'."""
     from ..trials.checkpoints import make_checkpoint
 
-    made = make_checkpoint(store, private_key(signing_key))
+    note = make_checkpoint(store, private_key(signing_key))
     if out is not None:
-        support.write_whole(out, made.note)
+        support.write_whole(out, note.note)
         written("checkpoint", out)
     if as_json:
-        print_json(made.to_dict())
+        print_json(note.to_dict())
     elif out is None:
-        print(made.note, end="")
+        print(note.note, end="")

@@ -52,9 +52,9 @@ class Panel:
 
     def stacked(self) -> list[tuple[Series, Floats]]:
         """Return each series of bars with its baseline."""
-        bars = [each for each in self.series if each.kind == "bars"]
-        totals = np.cumsum([each.values for each in bars], axis=0)
-        return [(each, total - each.values) for each, total in zip(bars, totals, strict=True)]
+        bars = [series for series in self.series if series.kind == "bars"]
+        totals = np.cumsum([series.values for series in bars], axis=0)
+        return [(series, total - series.values) for series, total in zip(bars, totals, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Chart:
     @property
     def names(self) -> Sequence[str]:
         """Names of all series, each once."""
-        return list(dict.fromkeys(each.name for panel in self.panels for each in panel.series))
+        return list(dict.fromkeys(series.name for panel in self.panels for series in panel.series))
 
 
 def shifts(number: int, height: float = 0.7) -> Floats:

@@ -107,49 +107,49 @@ TITLES = [
 ]
 
 
-def characteristics(found: DesignResult) -> list[Markup]:
+def characteristics(result: DesignResult) -> list[Markup]:
     """Return the sections on scenarios and operating characteristics."""
     return [
-        section("Scenarios", *_scenario_list(found)),
-        *(_scenario_section(each, found) for each in found.scenarios),
-        section("How to read the tables", *_reading(found)),
+        section("Scenarios", *_scenario_list(result)),
+        *(_scenario_section(scenario, result) for scenario in result.scenarios),
+        section("How to read the tables", *_reading(result)),
     ]
 
 
-def _scenario_list(found: DesignResult) -> list[Markup]:
+def _scenario_list(result: DesignResult) -> list[Markup]:
     """Return a table of true parameters by scenario, and the notes."""
-    arms = [arm.name for arm in found.problem.arms]
-    names = [each.name + (" (null)" if each.null else "") for each in found.scenarios]
-    truths = [described_truth(found.problem, each.truth) for each in found.scenarios]
-    notes = [paragraph(f"{note}.", soft=True) for note in found.notes]
-    if found.interrupted:
+    arms = [arm.name for arm in result.problem.arms]
+    names = [scenario.name + (" (null)" if scenario.null else "") for scenario in result.scenarios]
+    truths = [described_truth(result.problem, scenario.truth) for scenario in result.scenarios]
+    notes = [paragraph(f"{note}.", soft=True) for note in result.notes]
+    if result.interrupted:
         notes.append(paragraph("The computation was interrupted: some policies are missing."))
     return [_by_arm("Scenario", names, arms, truths), *notes]
 
 
-def _scenario_section(scenario: ScenarioResult, found: DesignResult) -> Markup:
+def _scenario_section(scenario: ScenarioResult, result: DesignResult) -> Markup:
     """Return the section of one scenario."""
-    return section(f"Scenario {scenario.name}", *_characteristics(scenario, found), whole=True)
+    return section(f"Scenario {scenario.name}", *_characteristics(scenario, result), whole=True)
 
 
-def _characteristics(scenario: ScenarioResult, found: DesignResult) -> list[Markup]:
+def _characteristics(scenario: ScenarioResult, result: DesignResult) -> list[Markup]:
     if not scenario.policies:
         return [paragraph("No policy was computed in this scenario.")]
-    equal = next((each for each in scenario.policies if each.policy == BASELINE_POLICY), None)
-    rows = [_row(each, equal) for each in scenario.policies]
+    equal = next((row for row in scenario.policies if row.policy == BASELINE_POLICY), None)
+    rows = [_row(row, equal) for row in scenario.policies]
     declares = _declares(scenario)
-    said = {"Declares": declares, "Earned": found.earned.capitalize()}
-    titles = [said.get(title, title) for title in TITLES]
-    arms = [arm.name for arm in found.problem.arms]
-    names = [each.policy for each in scenario.policies]
+    labels = {"Declares": declares, "Earned": result.earned.capitalize()}
+    titles = [labels.get(title, title) for title in TITLES]
+    arms = [arm.name for arm in result.problem.arms]
+    names = [row.policy for row in scenario.policies]
     pulls = [
-        list(map("{:.1f} ({:.1f})".format, each.pulls, each.pulls_sd)) for each in scenario.policies
+        list(map("{:.1f} ({:.1f})".format, row.pulls, row.pulls_sd)) for row in scenario.policies
     ]
     return [
         table(titles, rows, words=["Policy"]),
         drawing(
-            _figure(scenario, "good", f"{found.earned} per trial", equal),
-            f"{found.earned.capitalize()} of a trial, mean, with 95% intervals of the simulation "
+            _figure(scenario, "good", f"{result.earned} per trial", equal),
+            f"{result.earned.capitalize()} of a trial, mean, with 95% intervals of the simulation "
             "where there is one. Dashed: equal allocation.",
         ),
         drawing(
@@ -169,7 +169,7 @@ def _by_arm(
             "Arm",
             arms,
             names,
-            [list(each) for each in zip(*cells, strict=True)],
+            [list(column) for column in zip(*cells, strict=True)],
         )
     rows = [[name, *row] for name, row in zip(names, cells, strict=True)]
     return table([what, *arms], rows, words=[what], caption=caption)
@@ -180,11 +180,11 @@ def _figure(
 ) -> Markup:
     """Draw one characteristic of all policies, with intervals."""
     drawn, (least, most) = [], (0.0, 1.0) if name == "reject" else (-inf, inf)
-    styles = policy_styles(each.policy for each in scenario.policies)
-    for each in scenario.policies:
-        value, wide = getattr(each, name), WIDE * _error(each, name)
+    styles = policy_styles(one.policy for one in scenario.policies)
+    for row in scenario.policies:
+        value, wide = getattr(row, name), WIDE * _error(row, name)
         low, high = max(value - wide, least), min(value + wide, most)
-        drawn.append(Interval(each.policy, value, low, high, colour=styles[each.policy].colour))
+        drawn.append(Interval(row.policy, value, low, high, colour=styles[row.policy].colour))
     label = f"{axis} of each policy in scenario {scenario.name}"
     line = None if equal is None else getattr(equal, name)
     return interval_figure(drawn, label=label, axis=axis, line=line)
@@ -194,24 +194,24 @@ def _declares(scenario: ScenarioResult) -> str:
     return "Type I error" if scenario.null else "Power"
 
 
-def _row(each: Characteristics, equal: Characteristics | None) -> list[Cell]:
-    less = "–" if equal is None or each is equal else f"{each.good - equal.good:+.2f}"
+def _row(row: Characteristics, equal: Characteristics | None) -> list[Cell]:
+    less = "–" if equal is None or row is equal else f"{row.good - equal.good:+.2f}"
     return [
-        marked_policy(each.policy),
-        with_error(each.good, _error(each, "good"), 2),
-        f"{each.good_sd:.2f}",
+        marked_policy(row.policy),
+        with_error(row.good, _error(row, "good"), 2),
+        f"{row.good_sd:.2f}",
         less,
-        _share(each.best_share),
-        _share(each.select_best),
-        with_error(each.reject, _error(each, "reject"), 3),
-        f"{each.size:.1f} ({each.size_sd:.1f})",
-        _share(each.stopped),
+        _share(row.best_share),
+        _share(row.select_best),
+        with_error(row.reject, _error(row, "reject"), 3),
+        f"{row.size:.1f} ({row.size_sd:.1f})",
+        _share(row.stopped),
     ]
 
 
-def _error(each: Characteristics, name: str) -> float:
-    found = (each.errors or {}).get(name)
-    return found if isinstance(found, float) else 0.0
+def _error(row: Characteristics, name: str) -> float:
+    error = (row.errors or {}).get(name)
+    return error if isinstance(error, float) else 0.0
 
 
 def with_error(value: float, error: float, digits: int) -> str:
@@ -223,16 +223,16 @@ def _share(value: float | None) -> str:
     return "–" if value is None else f"{100.0 * value:.1f}%"
 
 
-def _reading(found: DesignResult) -> list[Markup]:
+def _reading(result: DesignResult) -> list[Markup]:
     """Explain the columns."""
-    against = "control" if found.design.control is not None else "all others"
-    by = VALUES[found.design.compare]
+    against = "control" if result.design.control is not None else "all others"
+    by = VALUES[result.design.compare]
     fewer = (
-        "has fewer outcomes, good ones too" if found.problem.is_binary else "earns in fewer pulls"
+        "has fewer outcomes, good ones too" if result.problem.is_binary else "earns in fewer pulls"
     )
     return [
         paragraph(
-            f"{found.earned.capitalize()}: mean per trial, ± one standard error where simulated; "
+            f"{result.earned.capitalize()}: mean per trial, ± one standard error where simulated; "
             "SD over trials. Minus equal: difference from equal allocation. On best arm: share of "
             "pulls that a best arm gets. Selects best: probability that the largest posterior "
             f"{by} at the end is that of a best arm. Power, type I error: probability to declare "
@@ -240,27 +240,27 @@ def _reading(found: DesignResult) -> list[Markup]:
             f"early: before the last stage; such a trial {fewer}.",
             soft=True,
         ),
-        *([] if has_unknown_means(found.problem) else [paragraph(f"Here {NO_UNKNOWN_MEANS}.")]),
+        *([] if has_unknown_means(result.problem) else [paragraph(f"Here {NO_UNKNOWN_MEANS}.")]),
     ]
 
 
-def sensitivity_tables(found: DesignResult, others: Mapping[str, DesignResult]) -> list[Markup]:
+def sensitivity_tables(base: DesignResult, variants: Mapping[str, DesignResult]) -> list[Markup]:
     """Return tables of the design under other priors, by scenario."""
-    every = {"as planned": found, **others}
+    every = {"as planned": base, **variants}
     parts = []
-    for scenario in found.scenarios:
+    for scenario in base.scenarios:
         rows = [
             [
-                said,
-                each.policy,
-                with_error(each.good, _error(each, "good"), 2),
-                _share(each.select_best),
-                with_error(each.reject, _error(each, "reject"), 3),
+                label,
+                row.policy,
+                with_error(row.good, _error(row, "good"), 2),
+                _share(row.select_best),
+                with_error(row.reject, _error(row, "reject"), 3),
             ]
-            for said, result in every.items()
-            for each in _of(result, scenario.name)
+            for label, result in every.items()
+            for row in _of(result, scenario.name)
         ]
-        earned = found.earned.capitalize()
+        earned = base.earned.capitalize()
         titles = ["Priors", "Policy", earned, "Selects best", _declares(scenario)]
         words = ["Priors", "Policy"]
         parts.append(table(titles, rows, words=words, caption=f"Scenario {scenario.name}"))
@@ -268,7 +268,7 @@ def sensitivity_tables(found: DesignResult, others: Mapping[str, DesignResult]) 
 
 
 def _of(result: DesignResult, scenario: str) -> Iterable[Characteristics]:
-    return next((each.policies for each in result.scenarios if each.name == scenario), ())
+    return next((one.policies for one in result.scenarios if one.name == scenario), ())
 
 
 MAX_PRIORS = 10  # drawn
@@ -276,12 +276,12 @@ LIBRARIES = ("numpy", "scipy", "numba")
 REPORT = "report.html"  # as the commands of a report call it
 
 
-def study_page(found: DesignStudy, name: str, text: str) -> str:
+def study_page(study: DesignStudy, name: str, text: str) -> str:
     """Return the report of a computed design study.
 
     Parameters
     ----------
-    found : DesignStudy
+    study : DesignStudy
         What it says.
     name, text : str
         Of the problem file with the design, which is printed.
@@ -292,18 +292,18 @@ def study_page(found: DesignStudy, name: str, text: str) -> str:
         HTML.
     """
     return design_page(
-        found.result,
-        bound=found.bound,
-        sensitivity=found.sensitivity,
-        left_out=found.left_out,
-        again=["deco --version", found.command(name, REPORT)],
+        study.result,
+        bound=study.bound,
+        sensitivity=study.sensitivity,
+        left_out=study.left_out,
+        again=["deco --version", study.command(name, REPORT)],
         file=(name, text),
-        question=found.result.design.question,
+        question=study.result.design.question,
     )
 
 
 def design_page(
-    found: DesignResult,
+    result: DesignResult,
     *,
     bound: BoundValue | None = None,
     sensitivity: Mapping[str, DesignResult] | None = None,
@@ -317,7 +317,7 @@ def design_page(
 
     Parameters
     ----------
-    found : DesignResult
+    result : DesignResult
         Operating characteristics.
     bound : BoundValue, optional
         On the expected total reward of any policy, under the priors.
@@ -338,56 +338,56 @@ def design_page(
         HTML.
     """
     parts = [
-        section("Question", *_question(found, question)),
-        section("Design and rules", *_rules(found)),
-        section("Priors", *_priors(found.problem), whole=True),
-        *characteristics(found),
+        section("Question", *_question(result, question)),
+        section("Design and rules", *_rules(result)),
+        section("Priors", *_priors(result.problem), whole=True),
+        *characteristics(result),
     ]
     if bound is not None:
         parts.append(section("Bound", *_bound(bound)))
-    if found.calibration:
-        parts.append(section("Calibration", *_calibration(found)))
+    if result.calibration:
+        parts.append(section("Calibration", *_calibration(result)))
     if sensitivity:
-        parts.append(section("Sensitivity to priors", *_sensitivity(found, sensitivity)))
+        parts.append(section("Sensitivity to priors", *_sensitivity(result, sensitivity)))
     if left_out:
         parts.append(section("Left out", bullets(left_out)))
-    parts.append(section("To compute it again", *_again(found, again, file)))
-    problem = found.problem
+    parts.append(section("To compute it again", *_again(result, again, file)))
+    problem = result.problem
     return report_page(
         title,
         parts,
         about=f"{problem.n_arms} arms, {problem.horizon * problem.pulls_per_stage} pulls at most.",
-        footer=f"decobandit {__version__}, seed {found.design.seed}.",
+        footer=f"decobandit {__version__}, seed {result.design.seed}.",
     )
 
 
-def _question(found: DesignResult, question: str) -> list[Markup]:
-    control = found.design.control
-    names = ", ".join(arm.name for arm in found.problem.arms if arm.name != control)
-    asked = question or (
+def _question(result: DesignResult, question: str) -> list[Markup]:
+    control = result.design.control
+    names = ", ".join(arm.name for arm in result.problem.arms if arm.name != control)
+    question_text = question or (
         f"Which of the arms {names} has the largest expected reward?"
         if control is None
         else f"Is one of the arms {names} better than {control}?"
     )
-    return [paragraph(asked)]
+    return [paragraph(question_text)]
 
 
 # -- the design ---------------------------------------------------------------------------------
 
 
-def _rules(found: DesignResult) -> list[Markup]:
-    design, problem = found.design, found.problem
+def _rules(result: DesignResult) -> list[Markup]:
+    design, problem = result.design, result.problem
     pairs: list[tuple[str, object]] = [
         ("Policies", ", ".join(design.policies) or BASELINE_POLICY),
         ("Stages", f"{problem.horizon}, {number_of_pulls(problem.pulls_per_stage)} each"),
-        *rule_facts(design, tested=has_unknown_means(found.problem)),
-        ("Ties", found.ties),
+        *rule_facts(design, tested=has_unknown_means(result.problem)),
+        ("Ties", result.ties),
     ]
     parts = [facts(pairs), stopping(design)]
-    if found.calibration:
-        keys = ", ".join(dict.fromkeys(each.what for each in found.calibration))
-        said = f"The results use calibrated values of {keys}, in the section Calibration."
-        parts.append(paragraph(f"{said} A trial uses them only if its file has them."))
+    if result.calibration:
+        keys = ", ".join(dict.fromkeys(threshold.what for threshold in result.calibration))
+        text = f"The results use calibrated values of {keys}, in the section Calibration."
+        parts.append(paragraph(f"{text} A trial uses them only if its file has them."))
     return parts
 
 
@@ -443,58 +443,62 @@ def _bound(bound: BoundValue) -> list[Markup]:
     ]
 
 
-def _calibration(found: DesignResult) -> list[Markup]:
+def _calibration(result: DesignResult) -> list[Markup]:
     rows = [
         [
-            each.policy,
-            each.what,
-            f"{each.alpha:g}",
-            f"{each.threshold:.4f}",
-            with_error(each.type_one_error, each.type_one_error_se, 4),
-            each.scenario,
+            threshold.policy,
+            threshold.what,
+            f"{threshold.alpha:g}",
+            f"{threshold.threshold:.4f}",
+            with_error(threshold.type_one_error, threshold.type_one_error_se, 4),
+            threshold.scenario,
         ]
-        for each in found.calibration
+        for threshold in result.calibration
     ]
     titles = ["Policy", "Threshold of", "Type I error at most", "Threshold", "Type I error", "In"]
     parts = [table(titles, rows, words=["Policy", "Threshold of", "In"])]
-    sure = [each.confidence for each in found.calibration if each.confidence is not None]
+    sure = [
+        threshold.confidence for threshold in result.calibration if threshold.confidence is not None
+    ]
     if sure:
-        said = (
+        text = (
             "Thresholds are fitted on simulated trials of their own, so that the true type I error "
             f"is at most the level with {max(sure):.0%} confidence; the "
             "type I error shown is of other trials, ± one standard error."
         )
-        parts.append(paragraph(said, soft=True))
+        parts.append(paragraph(text, soft=True))
     return parts
 
 
-def _sensitivity(found: DesignResult, others: Mapping[str, DesignResult]) -> list[Markup]:
-    said = (
+def _sensitivity(result: DesignResult, variants: Mapping[str, DesignResult]) -> list[Markup]:
+    text = (
         "The truth of the scenarios stays; policies, looks and test start from other priors. "
         "Half and twice the effective sample sizes keep the means."
     )
-    fewer = {each.design.draws for each in others.values()}
-    if not _all_exact([found, *others.values()]):
-        said += f" Simulated: {found.design.draws:,} trials as planned, " + ", ".join(
+    fewer = {variant.design.draws for variant in variants.values()}
+    if not _all_exact([result, *variants.values()]):
+        text += f" Simulated: {result.design.draws:,} trials as planned, " + ", ".join(
             f"{draws:,} with each of the other priors." for draws in fewer
         )
-    if found.calibration:
-        said += " Thresholds are calibrated for each prior."
-    return [paragraph(said, soft=True), *sensitivity_tables(found, others)]
+    if result.calibration:
+        text += " Thresholds are calibrated for each prior."
+    return [paragraph(text, soft=True), *sensitivity_tables(result, variants)]
 
 
 def _all_exact(results: Sequence[DesignResult]) -> bool:
     return all(
-        each.exact for one in results for scenario in one.scenarios for each in scenario.policies
+        row.exact for one in results for scenario in one.scenarios for row in scenario.policies
     )
 
 
-def _again(found: DesignResult, again: Sequence[str], file: tuple[str, str] | None) -> list[Markup]:
+def _again(
+    result: DesignResult, again: Sequence[str], file: tuple[str, str] | None
+) -> list[Markup]:
     how = (
         "All numbers are exact."
-        if _all_exact([found])
-        else f"Numbers with ± are simulated: {found.design.draws:,} trials for each policy and "
-        f"scenario, seed {found.design.seed}. The others are exact."
+        if _all_exact([result])
+        else f"Numbers with ± are simulated: {result.design.draws:,} trials for each policy and "
+        f"scenario, seed {result.design.seed}. The others are exact."
     )
     parts = [
         paragraph(f"decobandit {__version__}, {_libraries()}. {how}"),

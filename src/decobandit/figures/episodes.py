@@ -277,10 +277,10 @@ def _mark_pulls(
         good = np.array(
             [episode.favourable[t][episode.pulled[t].index(arm)] for t in stages], dtype=bool
         )
-        for seen, fill in ((good, style.colour), (~good, "white")):
+        for selected, fill in ((good, style.colour), (~good, "white")):
             axes.plot(
-                stages[seen],
-                values[stages[seen], arm],
+                stages[selected],
+                values[stages[selected], arm],
                 linestyle="none",
                 marker="o",
                 markersize=size,
@@ -412,9 +412,9 @@ def episode_panels(
     figure = new_panels(titles, heights=[220.0, 220.0, 440.0, 220.0])
     styles = arm_styles([episode])
     named: set[str] = set()
-    seen = fresh_groups([episode])
+    fresh = fresh_groups([episode])
     for line in lines_of(episode):
-        if not line.fresh or line.group in seen:
+        if not line.fresh or line.group in fresh:
             _add_line(figure, episode, line, styles, named)
     for arm, style in styles.items():
         _add_pulls(figure, episode, arm, style)
@@ -443,8 +443,8 @@ def _numbers(episode: Episode, arm: int, stages: npt.NDArray[np.int64]) -> list[
         episode.value_of_information,
         episode.index,
     ]
-    own = [column[stages, arm] for column in columns]
-    rows = np.column_stack([*own, episode.prices[stages]]).round(6).tolist()
+    numbers = [column[stages, arm] for column in columns]
+    rows = np.column_stack([*numbers, episode.prices[stages]]).round(6).tolist()
     if episode.seen:
         return [
             [rounded(episode.seen[t][arm]), *row[1:]] for t, row in zip(stages, rows, strict=True)

@@ -91,14 +91,14 @@ def policy_style(name: str) -> Style:
 
 def policy_styles(names: Iterable[str]) -> dict[str, Style]:
     """Return distinct styles for the policies of one figure."""
-    found: dict[str, Style] = {}
+    styles: dict[str, Style] = {}
     taken: set[int] = set()
     for name in names:
-        known = _PLACES.get(name)
-        place = _free(name, taken) if known is None else known
+        fixed = _PLACES.get(name)
+        place = _free(name, taken) if fixed is None else fixed
         taken.add(place)
-        found[name] = _at(place)
-    return found
+        styles[name] = _at(place)
+    return styles
 
 
 def _free(name: str, taken: set[int]) -> int:

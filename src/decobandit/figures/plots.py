@@ -126,7 +126,7 @@ def matplotlib_chart(chart: Chart) -> Figure:
     curves = not chart.panels[0].rows
     heights = [_height(panel) for panel in chart.panels]
     if curves:
-        heights = [each * min(1.0, MOST_INCHES / sum(heights)) for each in heights]
+        heights = [height * min(1.0, MOST_INCHES / sum(heights)) for height in heights]
     figure = new_figure(figsize=(WIDTH, AROUND + sum(heights)))
     panels = figure.subplots(len(heights), 1, squeeze=False, sharex=curves, height_ratios=heights)[
         :, 0
@@ -136,7 +136,7 @@ def matplotlib_chart(chart: Chart) -> Figure:
     if curves:
         panels[-1].set_xlabel(chart.along)
         panels[-1].locator_params(axis="x", integer=True)
-        bars = [each.at for panel in chart.panels for each, _ in panel.stacked()]
+        bars = [height.at for panel in chart.panels for height, _ in panel.stacked()]
         panels[-1].set_xlim(*((bars[0][0] - 0.5, bars[0][-1] + 0.5) if bars else (0, None)))
         figure.align_ylabels(panels)
     figure.suptitle(literal(chart.title), fontsize="medium")

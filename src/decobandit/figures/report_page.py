@@ -126,7 +126,7 @@ def drawing(svg: Markup, caption: str = "") -> Markup:
 
 def pictures(alt: str, light: bytes, dark: bytes) -> Markup:
     """Return a figure from two PNG files, for light and dark pages."""
-    white, black = (f"data:image/png;base64,{b64encode(each).decode()}" for each in (light, dark))
+    white, black = (f"data:image/png;base64,{b64encode(image).decode()}" for image in (light, dark))
     return render_part("pictures", alt, white, black)
 
 

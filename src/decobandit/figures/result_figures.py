@@ -83,7 +83,9 @@ def regret_figure(simulation: Simulation, *, interactive: bool = False) -> Figur
     >>> [line.get_label() for line in regret_figure(found).axes[0].lines]
     ['equal', 'greedy']
     """
-    drawn = [(each.policy, each.curve) for each in simulation.results if each.curve is not None]
+    drawn = [
+        (result.policy, result.curve) for result in simulation.results if result.curve is not None
+    ]
     if not drawn:
         raise Unsupported("regret is not defined for arms with terminal reward tables: no figure")
     styles = policy_styles(name for name, _ in drawn)
@@ -125,36 +127,36 @@ def gap_figure(gaps: Gap | Sequence[Gap], *, interactive: bool = False) -> Figur
     >>> len(figure.data)
     3
     """
-    found = [gaps] if isinstance(gaps, Gap) else list(gaps)
-    if not found:
+    gap_list = [gaps] if isinstance(gaps, Gap) else list(gaps)
+    if not gap_list:
         raise InvalidArgument("gaps: empty, nothing to draw", field="gaps")
-    styles = policy_styles(each.policy for each in found)
+    styles = policy_styles(one.policy for one in gap_list)
     parts = {
         "running_loss": "expected loss so far",
         "shortfall_by_stage": "shortfall per stage",
         "congestion_by_stage": "congestion per stage",
     }
     panels = tuple(
-        Panel(label, tuple(_of_stages(each, name, styles[each.policy]) for each in found))
+        Panel(label, tuple(_of_stages(one, name, styles[one.policy]) for one in gap_list))
         for name, label in parts.items()
     )
-    title = f"loss to the bound, {found[0].upper_bound:.4f} ({found[0].method})"
+    title = f"loss to the bound, {gap_list[0].upper_bound:.4f} ({gap_list[0].method})"
     return draw_chart(Chart(title, "stage", panels), interactive)
 
 
-def _of_stages(found: Gap, name: str, style: Style) -> Series:
-    values = getattr(found, name)
-    errors = getattr(found, f"{name}_se", None)
+def _of_stages(gap_result: Gap, name: str, style: Style) -> Series:
+    values = getattr(gap_result, name)
+    errors = getattr(gap_result, f"{name}_se", None)
     at = np.arange(float(values.size))
-    return Series(found.policy, style, at, values, None if errors is None else ERRORS * errors)
+    return Series(gap_result.policy, style, at, values, None if errors is None else ERRORS * errors)
 
 
-def characteristics_figure(found: DesignResult, *, interactive: bool = False) -> Figure | Any:
+def characteristics_figure(result: DesignResult, *, interactive: bool = False) -> Figure | Any:
     """Draw operating characteristics: a row per scenario, a point per policy.
 
     Parameters
     ----------
-    found : DesignResult
+    result : DesignResult
         What `operating_characteristics` found.
     interactive : bool
         A figure of plotly in place of one of matplotlib.
@@ -172,24 +174,30 @@ def characteristics_figure(found: DesignResult, *, interactive: bool = False) ->
     >>> len(characteristics_figure(found).axes)
     3
     """
-    policies = list(dict.fromkeys(each.policy for one in found.scenarios for each in one.policies))
+    policies = list(
+        dict.fromkeys(policy.policy for one in result.scenarios for policy in one.policies)
+    )
     styles = policy_styles(policies)
-    rows = tuple(each.name + (" (null)" if each.null else "") for each in found.scenarios)
+    rows = tuple(
+        scenario.name + (" (null)" if scenario.null else "") for scenario in result.scenarios
+    )
     panels = tuple(
         Panel(
-            label, tuple(_of_scenarios(found, name, each, styles[each]) for each in policies), rows
+            label,
+            tuple(_of_scenarios(result, name, policy, styles[policy]) for policy in policies),
+            rows,
         )
-        for name, label in (DRAWN | {"good": f"{found.earned} per trial"}).items()
+        for name, label in (DRAWN | {"good": f"{result.earned} per trial"}).items()
     )
-    return draw_chart(Chart(found.problem.described(), "", panels), interactive)
+    return draw_chart(Chart(result.problem.described(), "", panels), interactive)
 
 
-def _of_scenarios(found: DesignResult, name: str, policy: str, style: Style) -> Series:
+def _of_scenarios(result: DesignResult, name: str, policy: str, style: Style) -> Series:
     points = [
-        (row, value, (each.errors or {}).get(name) or 0.0)
-        for row, scenario in enumerate(found.scenarios)
-        for each in scenario.policies
-        if each.policy == policy and (value := getattr(each, name)) is not None
+        (row, value, (one.errors or {}).get(name) or 0.0)
+        for row, scenario in enumerate(result.scenarios)
+        for one in scenario.policies
+        if one.policy == policy and (value := getattr(one, name)) is not None
     ]
     at, values, errors = np.array(points, dtype=float).reshape(-1, 3).T
     return Series(policy, style, at, values, ERRORS * errors)
@@ -222,8 +230,10 @@ def study_figure(
     series = []
     for policy in grid.policies:
         pairs = [(i, grid.found.get((line, policy))) for i, line in enumerate(grid.lines)]
-        known = [(i, each.value, each.value_se) for i, each in pairs if each is not None]
-        at, values, errors = np.array(known, dtype=float).reshape(-1, 3).T
+        points = [
+            (i, estimate.value, estimate.value_se) for i, estimate in pairs if estimate is not None
+        ]
+        at, values, errors = np.array(points, dtype=float).reshape(-1, 3).T
         series.append(Series(policy, styles[policy], at, values, ERRORS * errors))
     panel = Panel(f"expected {grid.measure}, ± 2 s.e.", tuple(series), grid.lines)
     return draw_chart(Chart(title, "", (panel,)), interactive)
@@ -343,10 +353,10 @@ def expected_shares(
     pulls, good = np.zeros((2, *p.shape), dtype=np.int64)
     shares = np.empty((problem.horizon, problem.n_arms))
     for stage in range(problem.horizon):
-        given = policy.allocate_many(stage, States.of_counts(problem, pulls, good), draw)
-        shares[stage] = np.take_along_axis(given, order, axis=1).mean(axis=0)
-        good += draw.binomial(given, p)
-        pulls += given
+        units = policy.allocate_many(stage, States.of_counts(problem, pulls, good), draw)
+        shares[stage] = np.take_along_axis(units, order, axis=1).mean(axis=0)
+        good += draw.binomial(units, p)
+        pulls += units
     return shares / problem.pulls_per_stage
 
 
@@ -356,7 +366,9 @@ def _drawn(
     if truth is not None:
         return np.tile(np.asarray(truth, dtype=np.float64), (episodes, 1))
     groups = [problem.groups[k] for k in problem.group_of_arm]
-    alpha, beta = (np.array([getattr(each, name) for each in groups]) for name in ("alpha", "beta"))
+    alpha, beta = (
+        np.array([getattr(group, name) for group in groups]) for name in ("alpha", "beta")
+    )
     return rng.beta(alpha, beta, size=(episodes, len(groups)))
 
 

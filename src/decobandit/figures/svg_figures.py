@@ -91,13 +91,13 @@ class Plot:
 
     # -- marks -------------------------------------------------------------------------------
 
-    def add(self, name: str, /, *said: str, **attributes: object) -> None:
+    def add(self, name: str, /, *text: str, **attributes: object) -> None:
         """Add an element; underscores in attribute names become hyphens."""
         shown = {
             key.strip("_").replace("_", "-"): number(value) if isinstance(value, float) else value
             for key, value in attributes.items()
         }
-        self._marks.append((name, shown, "".join(said)))
+        self._marks.append((name, shown, "".join(text)))
 
     def line(
         self,
@@ -139,9 +139,9 @@ class Plot:
         top, bottom = sorted(map(self.at_y, y))
         self.add("rect", x=left, y=top, width=right - left, height=bottom - top, fill=colour)
 
-    def text(self, x: float, y: float, said: str, anchor: str = "start", **more: object) -> None:
+    def text(self, x: float, y: float, label: str, anchor: str = "start", **more: object) -> None:
         """Add text at drawing coordinates."""
-        self.add("text", said, x=x, y=y, text_anchor=anchor, **{"fill": "currentColor"} | more)
+        self.add("text", label, x=x, y=y, text_anchor=anchor, **{"fill": "currentColor"} | more)
 
     # -- axes --------------------------------------------------------------------------------
 
@@ -338,7 +338,7 @@ def density_figure(
     x, width = 0.5 * (edges[1:] + edges[:-1]), (high - low) / POINTS
     fresh = [np.array(kind.initial(), dtype=float) for kind in priors]
     pairs = zip(priors, fresh, strict=True)
-    curves = [np.diff(kind.cdf(own[None, :], edges)) / width for kind, own in pairs]
+    curves = [np.diff(kind.cdf(stats[None, :], edges)) / width for kind, stats in pairs]
     most = max(float(np.quantile(curve, 0.99)) for curve in curves)
     most = max(most, 1.0 / (high - low)) * 1.15
     plot = Plot((low, high), (0.0, most), height=150.0, top=28.0)

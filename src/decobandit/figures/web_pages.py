@@ -184,8 +184,8 @@ def plotly_chart(chart: Chart) -> Any:
     )
     named: set[str] = set()
     for number, panel in enumerate(chart.panels, start=1):
-        moved = shifts(len(panel.series)) if panel.rows else np.zeros(len(panel.series))
-        for shift, series in zip(moved, panel.series, strict=True):
+        offsets = shifts(len(panel.series)) if panel.rows else np.zeros(len(panel.series))
+        for shift, series in zip(offsets, panel.series, strict=True):
             shown = {"showlegend": series.name not in named, "row": number, "col": 1}
             named.add(series.name)
             if panel.rows:

@@ -109,25 +109,25 @@ def _rows(cell: BatchCell) -> list[Row]:
     best = best_mean_reward(coarse)
     assert best is not None
     sizes = {"draws": cell.draws, "per_draw": 1, "rng": SEED}
-    found = [
+    results = [
         *simulate(coarse, list(IN_UNITS), solution=solution, **sizes).results,  # type: ignore[arg-type]
         *simulate(fine, list(PUBLISHED), **sizes).results,  # type: ignore[arg-type]
     ]
     printed = {row.arms: row for row in batches() if row.horizon == cell.horizon}
     rows = []
-    for result in found:
+    for result in results:
         assert result.regret is not None
         assert result.regret_se is not None
-        known = None
+        best_value = None
         if cell.prior == "flat" and result.policy in PUBLISHED:
-            known = float(getattr(printed[cell.arms], PUBLISHED[result.policy]))
+            best_value = float(getattr(printed[cell.arms], PUBLISHED[result.policy]))
         rows.append(
             Row(
                 cell.prior,
                 cell.arms,
                 cell.horizon,
                 result.policy,
-                known,
+                best_value,
                 result.regret,
                 result.regret_se,
                 result.seconds + result.preparation_seconds,
@@ -163,17 +163,17 @@ def to_markdown(rows: Sequence[Row], *, command: str) -> str:
         "`knowledge-gradient` and `equal` round shares, the published ones draw pulls.",
     ]
     for cell in dict.fromkeys((row.prior, row.arms, row.horizon) for row in rows):
-        own = [row for row in rows if (row.prior, row.arms, row.horizon) == cell]
-        rho = next((row.published for row in own if row.policy == "rho"), None)
+        cell_rows = [row for row in rows if (row.prior, row.arms, row.horizon) == cell]
+        rho = next((row.published for row in cell_rows if row.policy == "rho"), None)
         lines += [
             "",
             f"## {cell[1]} arms, {cell[2]} batches, prior {cell[0]}",
             "",
             "| policy | published | here | z-score | vs. published RHO | seconds |",
             "|:--|--:|--:|--:|--:|--:|",
-            *(_line(row, rho) for row in sorted(own, key=lambda row: row.regret)),
+            *(_line(row, rho) for row in sorted(cell_rows, key=lambda row: row.regret)),
             "",
-            f"No policy has less than {own[0].unavoidable:.5f}.",
+            f"No policy has less than {cell_rows[0].unavoidable:.5f}.",
         ]
     return "\n".join(lines) + "\n"
 

@@ -90,10 +90,13 @@ def run(
     settings = Settings(DRAWS[scale])
     rows: list[Row] = []
     for name, (case, compute) in _CASES.items():
-        own = [each for each in designs() if each.case == case]
+        designs_of_case = [design for design in designs() if design.case == case]
         numbers = partial(compute, settings.draws)
-        found = kept(folder, name, settings, TypeAdapter(list[Number]), numbers)
-        rows += [_row(each, number) for each, number in zip(own, found, strict=True)]
+        numbers_found = kept(folder, name, settings, TypeAdapter(list[Number]), numbers)
+        rows += [
+            _row(design, number)
+            for design, number in zip(designs_of_case, numbers_found, strict=True)
+        ]
         report(f"{name} done")
     seconds = partial(_timed, settings.draws)
     timed = kept(folder, "adaptr-seconds", settings, TypeAdapter(Timed), seconds)
@@ -144,10 +147,10 @@ def _whittle(draws: int) -> list[Number]:
 
 
 def _adaptr(draws: int) -> list[Number]:
-    found = adaptr_trials(draws)
-    numbers = [(found.size, float(found.size_sd) / draws**0.5)]
+    trials = adaptr_trials(draws)
+    numbers = [(trials.size, float(trials.size_sd) / draws**0.5)]
     for reason in ("superiority", "equivalence"):
-        p = found.stopped_by[reason]
+        p = trials.stopped_by[reason]
         numbers.append((p, (p * (1.0 - p) / draws) ** 0.5))
     return numbers
 
@@ -202,8 +205,8 @@ def _blocks(number: int, draws: int) -> list[Characteristics]:
     problem = Problem(arms=arms, horizon=number, pulls_per_stage=BLOCK, repeat=True)
     null = Scenario(name="null", truth=(NEOSPHERE[0],) * 4)
     design = Design(policies=("flgi",), draws=draws, scenarios=(*_truth(*NEOSPHERE), null))
-    found = operating_characteristics(problem, design, ties="random")
-    return [each.policies[0] for each in found.scenarios]
+    result = operating_characteristics(problem, design, ties="random")
+    return [scenario.policies[0] for scenario in result.scenarios]
 
 
 class PatientGittinsPolicy(ForwardGittinsPolicy):
@@ -244,8 +247,8 @@ def _normal(draws: int) -> list[Number]:
         )
         # the level that errs in this share of the fitted trials, without a confidence limit
         limit = float(beta.ppf(CONFIDENCE, alpha * draws + 1.0, (1.0 - alpha) * draws))
-        found = operating_characteristics(problem, design, calibrate_to=limit)
-        return found.scenarios[1].policies[0].reject
+        result = operating_characteristics(problem, design, calibrate_to=limit)
+        return result.scenarios[1].policies[0].reject
 
     error = (TYPE_ONE * (1.0 - TYPE_ONE) / draws) ** 0.5
     numbers = []
@@ -255,9 +258,9 @@ def _normal(draws: int) -> list[Number]:
     return numbers
 
 
-def _counted(pulls: float, size: int, arms: int, each: float) -> float:
-    """Return an arm's share with `each` prior observations per arm counted as pulls."""
-    return (pulls + each) / (size + each * arms)
+def _counted(pulls: float, size: int, arms: int, per_unit: float) -> float:
+    """Return an arm's share with `per_unit` prior observations per arm counted as pulls."""
+    return (pulls + per_unit) / (size + per_unit * arms)
 
 
 # by the name of their file: what published.toml calls it, and its numbers in the order there
@@ -310,12 +313,12 @@ def said_of_time(timed: Timed) -> str:
     )
 
 
-def to_csv(found: Reproduced) -> str:
+def to_csv(result: Reproduced) -> str:
     """Return the rows as CSV."""
-    return csv_text(Row, found.rows)
+    return csv_text(Row, result.rows)
 
 
-def to_markdown(found: Reproduced, *, command: str) -> str:
+def to_markdown(result: Reproduced, *, command: str) -> str:
     """Return the page."""
     lines = [
         "# Designs compared with published numbers",
@@ -324,13 +327,13 @@ def to_markdown(found: Reproduced, *, command: str) -> str:
         "",
         f"| {' | '.join(HEADER)} |",
         "|:--|:--|--:|--:|:--|",
-        *(f"| {' | '.join(cells(row))} |" for row in found.rows),
+        *(f"| {' | '.join(cells(row))} |" for row in result.rows),
         "",
-        said_of_time(found.timed),
+        said_of_time(result.timed),
         *(f"\n{note}" for note in NOTES),
         "",
         "Sources: "
-        + "; ".join(dict.fromkeys(f"{row.case}: {row.source}" for row in found.rows))
+        + "; ".join(dict.fromkeys(f"{row.case}: {row.source}" for row in result.rows))
         + ".",
     ]
     return "\n".join(lines) + "\n"

@@ -84,16 +84,16 @@ def run(sizes: Sizes, folder: Path, progress: Report | None = None) -> list[Poin
     return score(sizes, compute("figure3", cells(sizes), folder, progress))
 
 
-def score(sizes: Sizes, found: Sequence[FinishedCell]) -> list[Point]:
+def score(sizes: Sizes, cells: Sequence[FinishedCell]) -> list[Point]:
     """Regrets over horizons and stages; the exact optimum for two arms."""
     points: list[Point] = []
     longest = max(sizes.horizons)
-    for each in found:
-        policy, problem = each.cell.policy, each.cell.problem
+    for one in cells:
+        policy, problem = one.cell.policy, one.cell.problem
         arms, horizon = problem.n_arms, problem.horizon
-        by_stage = regret_by_stage(each)
+        by_stage = regret_by_stage(one)
         if policy in KNOW_THE_HORIZON:
-            points.append(Point(arms, policy, "horizon", horizon, *regret_of(each)))
+            points.append(Point(arms, policy, "horizon", horizon, *regret_of(one)))
         else:
             points += [Point(arms, policy, "horizon", t, *by_stage[t - 1]) for t in sizes.horizons]
         if horizon == longest:
@@ -123,8 +123,8 @@ def plot(sizes: Sizes, points: Sequence[Point]) -> Figure:
     rows = figure.subplots(len(sizes.arms), 2, squeeze=False, sharex="col", sharey="row")
     for row, arms in zip(rows, sizes.arms, strict=True):
         for axes, axis in zip(row, ("horizon", "stage"), strict=True):
-            own = [point for point in points if point.arms == arms and point.axis == axis]
-            _draw(axes, own, axis)
+            panel_points = [point for point in points if point.arms == arms and point.axis == axis]
+            _draw(axes, panel_points, axis)
         row[0].set_ylabel(f"{arms} arms")
     rows[-1][0].set_xlabel("horizon")
     rows[-1][1].set_xlabel(f"stage of {max(sizes.horizons)}")
@@ -135,9 +135,9 @@ def plot(sizes: Sizes, points: Sequence[Point]) -> Figure:
 
 def _draw(axes: Axes, points: Sequence[Point], axis: str) -> None:
     for policy in dict.fromkeys(point.policy for point in points):
-        own = sorted((p for p in points if p.policy == policy), key=lambda p: p.stage)
-        x, y = [p.stage for p in own], np.array([p.regret for p in own])
-        error = 2.0 * np.array([p.error for p in own])
+        curve = sorted((p for p in points if p.policy == policy), key=lambda p: p.stage)
+        x, y = [p.stage for p in curve], np.array([p.regret for p in curve])
+        error = 2.0 * np.array([p.error for p in curve])
         colour, dashes, marker = OPTIMUM if policy == "optimum" else policy_style(policy)
         width, alpha, order = (4.0, 0.5, 1.5) if policy == WIDE_LINE else (1.3, 1.0, 2.0)
         if axis == "stage":

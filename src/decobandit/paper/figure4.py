@@ -91,16 +91,16 @@ def cells(sizes: Sizes) -> Iterator[Cell]:
 
 def run(sizes: Sizes, folder: Path, progress: Report | None = None) -> list[Point]:
     """Simulate what is not there yet, and score it."""
-    found = compute("figure4", cells(sizes), folder, progress)
-    return score(found) + bounds(sizes, folder / "bounds")
+    cells_done = compute("figure4", cells(sizes), folder, progress)
+    return score(cells_done) + bounds(sizes, folder / "bounds")
 
 
-def score(found: Sequence[FinishedCell]) -> list[Point]:
+def score(cells: Sequence[FinishedCell]) -> list[Point]:
     """Regrets of the policies."""
     points = []
-    for each in found:
-        problem = each.cell.problem
-        points.append(Point(problem.horizon, problem.n_arms, each.cell.policy, *regret_of(each)))
+    for one in cells:
+        problem = one.cell.problem
+        points.append(Point(problem.horizon, problem.n_arms, one.cell.policy, *regret_of(one)))
     return points
 
 
@@ -112,8 +112,10 @@ def bounds(sizes: Sizes, folder: Path | None = None) -> list[Point]:
             draws = sizes.scenarios if arms <= sizes.few else 0
             name = f"{arms}-arms-horizon-{horizon}--bounds"
             settings = BoundSettings(arms, horizon, draws)
-            found = kept(folder, name, settings, BOUNDS, partial(_bounds, arms, horizon, draws))
-            points += [Point(horizon, arms, what, *pair) for what, pair in found.items()]
+            bound_values = kept(
+                folder, name, settings, BOUNDS, partial(_bounds, arms, horizon, draws)
+            )
+            points += [Point(horizon, arms, what, *pair) for what, pair in bound_values.items()]
     return points
 
 
@@ -121,11 +123,11 @@ def _bounds(arms: int, horizon: int, draws: int) -> dict[str, Regret]:
     """Regret and its error, from prices and, where there are draws, from scenarios."""
     problem = Problem.uniform(arms=arms, horizon=horizon)
     best, solution = arms / (arms + 1) * horizon, whole_solution(problem)
-    found = {"price bound": (best - solution.upper_bound, 0.0)}
+    bound_values = {"price bound": (best - solution.upper_bound, 0.0)}
     if draws:
         bound = information_bound(problem, solution=solution, draws=draws)
-        found["information bound"] = (best - bound.information, bound.information_se)
-    return found
+        bound_values["information bound"] = (best - bound.information, bound.information_se)
+    return bound_values
 
 
 def caption(sizes: Sizes) -> str:
@@ -143,12 +145,12 @@ def plot(sizes: Sizes, points: Sequence[Point]) -> Figure:
     panels = figure.subplots(len(sizes.horizons), 1, squeeze=False)[:, 0]
     for axes, horizon in zip(panels, sizes.horizons, strict=True):
         for what in (*POLICIES, *BOUND_LINES):
-            own = [p for p in points if p.horizon == horizon and p.what == what]
+            panel_points = [p for p in points if p.horizon == horizon and p.what == what]
             style = BOUND_LINES.get(what) or policy_style(what)
             axes.errorbar(
-                [p.arms for p in own],
-                [p.regret for p in own],
-                yerr=2.0 * np.array([p.error for p in own]),
+                [p.arms for p in panel_points],
+                [p.regret for p in panel_points],
+                yerr=2.0 * np.array([p.error for p in panel_points]),
                 color=style.colour,
                 linestyle=style.dashes,
                 linewidth=1.3,

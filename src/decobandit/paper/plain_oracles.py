@@ -26,8 +26,8 @@ def good_chance(arm: Arm, n: int, g: int) -> float:
 def expected_reward(arm: Arm, stage: int, n: int, g: int) -> float:
     """Return the expected reward of a pull at a stage."""
     good, bad = (
-        each[stage] if isinstance(each, tuple) else each
-        for each in (arm.outcome_reward.good, arm.outcome_reward.bad)
+        reward[stage] if isinstance(reward, tuple) else reward
+        for reward in (arm.outcome_reward.good, arm.outcome_reward.bad)
     )
     p = good_chance(arm, n, g)
     return p * good + (1.0 - p) * bad

@@ -56,7 +56,7 @@ class Section:
         return section(
             self.title,
             *(paragraph(coded(line)) for line in self.text),
-            *(each.to_markup() for each in self.tables),
+            *(table.to_markup() for table in self.tables),
             Markup("") if drawn is None else pictures(self.title, *map(_embedded(drawn), MODES)),
         )
 
@@ -74,7 +74,7 @@ class ReportPage:
             "Heymann, De Lara, Chancelier: decomposition-coordination for finite-horizon Bayesian "
             f"bandits. Written by `{self.command}`. Errors are standard errors."
         )
-        parts = [each.to_markup() for each in self.sections]
+        parts = [section.to_markup() for section in self.sections]
         return report_page(
             "The paper, reproduced", parts, about=coded(about), footer=f"decobandit {__version__}"
         )
@@ -148,12 +148,12 @@ def batches_section(rows: Sequence[BatchRow]) -> Section:
     )
 
 
-def designs_section(found: designs.Reproduced) -> Section:
+def designs_section(result: designs.Reproduced) -> Section:
     """Return the section on operating characteristics."""
-    rows = [designs.cells(row) for row in found.rows]
+    rows = [designs.cells(row) for row in result.rows]
     return Section(
         "Designs: operating characteristics",
-        (designs.said_of_time(found.timed), *designs.NOTES),
+        (designs.said_of_time(result.timed), *designs.NOTES),
         (Table(designs.HEADER, rows, words=("case", "quantity", "agrees")),),
     )
 
@@ -281,8 +281,8 @@ def _below(at: dict[tuple[int, str], figure3.Point], best: float) -> str:
     return f"; below it by chance, as simulated: {', '.join(lucky)}" if lucky else ""
 
 
-def _share(part: Sequence[object], whole: Sequence[object]) -> str:
-    return "yes" if len(part) == len(whole) else "no" if not part else "in part"
+def _share(part: Sequence[object], total: Sequence[object]) -> str:
+    return "yes" if len(part) == len(total) else "no" if not part else "in part"
 
 
 def _list(by_arms: dict[int, float]) -> str:

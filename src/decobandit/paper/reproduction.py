@@ -73,21 +73,21 @@ def reproduce(
 
     What is finished is kept in `folder`/cells and not computed again.
     """
-    told = progress or silent
-    done = {name: _DO[name](scale, folder, told) for name in PARTS if name in parts}
-    found = Reproduction(scale, folder / "report.html", done)
+    report = progress or silent
+    done = {name: _DO[name](scale, folder, report) for name in PARTS if name in parts}
+    reproduction = Reproduction(scale, folder / "report.html", done)
     page = ReportPage(f"deco reproduce {' '.join(parts)} --scale {scale}")
     page.sections += [part.section for part in done.values()]
-    if found.verdicts:
-        page.sections.append(claims_section(found.verdicts))
-    write_whole(found.page, page.to_html())
-    return found
+    if reproduction.verdicts:
+        page.sections.append(claims_section(reproduction.verdicts))
+    write_whole(reproduction.page, page.to_html())
+    return reproduction
 
 
 def _table1(scale: str, folder: Path, progress: Report) -> Part:
-    told = _counter("table1", len(published.table1()), progress)
-    kept = folder / "cells" / f"table1-{scale}"
-    rows = table1.run(quick=scale == "quick", folder=kept, report=told)
+    report = _counter("table1", len(published.table1()), progress)
+    cells_folder = folder / "cells" / f"table1-{scale}"
+    rows = table1.run(quick=scale == "quick", folder=cells_folder, report=report)
     _tables("table1", scale, folder, table1.to_csv(rows), partial(table1.to_markdown, rows))
     return Part(rows, table1_section(rows))
 
@@ -101,7 +101,9 @@ def _figure2(scale: str, folder: Path, progress: Report) -> Part:
     text = (
         f"{sizes.arms} arms, horizon {sizes.horizon}, which the paper does not print; seeds "
         f"{', '.join(map(str, sizes.seeds))}. Losses that can be read off: "
-        + "; ".join(f"run {i}: {each.running_loss[-1]:.3f}" for i, each in enumerate(episodes, 1)),
+        + "; ".join(
+            f"run {i}: {episode.running_loss[-1]:.3f}" for i, episode in enumerate(episodes, 1)
+        ),
     )
     return Part(points, Section("Figure 2: four paths", text, figure=drawn))
 
@@ -124,22 +126,28 @@ def _figure4(scale: str, folder: Path, progress: Report) -> Part:
 
 
 def _batches(scale: str, folder: Path, progress: Report) -> Part:
-    told = _counter("batches", len(batches.cells(scale)), progress)
-    rows = batches.run(scale, _cells("batches", scale, folder), told)
+    report = _counter("batches", len(batches.cells(scale)), progress)
+    rows = batches.run(scale, _cells("batches", scale, folder), report)
     _tables("batches", scale, folder, batches.to_csv(rows), partial(batches.to_markdown, rows))
     return Part(rows, batches_section(rows))
 
 
 def _designs(scale: str, folder: Path, progress: Report) -> Part:
-    told = _counter("designs", designs.CASES, progress)
-    found = designs.run(scale, _cells("designs", scale, folder), told)
-    _tables("designs", scale, folder, designs.to_csv(found), partial(designs.to_markdown, found))
-    return Part(found.rows, designs_section(found))
+    report = _counter("designs", designs.CASES, progress)
+    designs_found = designs.run(scale, _cells("designs", scale, folder), report)
+    _tables(
+        "designs",
+        scale,
+        folder,
+        designs.to_csv(designs_found),
+        partial(designs.to_markdown, designs_found),
+    )
+    return Part(designs_found.rows, designs_section(designs_found))
 
 
 def _published(scale: str, folder: Path, progress: Report) -> Part:
-    told = _counter("published", len(values.cells(scale)), progress)
-    rows = values.run(scale, _cells("published", scale, folder), told)
+    report = _counter("published", len(values.cells(scale)), progress)
+    rows = values.run(scale, _cells("published", scale, folder), report)
     _tables("published", scale, folder, values.to_csv(rows), partial(values.to_markdown, rows))
     return Part(rows, values_section(rows))
 

@@ -55,8 +55,8 @@ def check_optima() -> Iterator[Check]:
     for row in selftest_numbers().optimum:
         problem = Problem.uniform(arms=row.arms, horizon=row.horizon)
         what = f"optimum of {row.arms} arms, {row.horizon} pulls"
-        found = optimum(problem).value
-        yield Check("optimum", what, row.source, row.value, found, row.tolerance)
+        value = optimum(problem).value
+        yield Check("optimum", what, row.source, row.value, value, row.tolerance)
     for problem, what in (
         (odd_problem(), "optimum of three different arms, 5 pulls"),
         (
@@ -64,8 +64,8 @@ def check_optima() -> Iterator[Check]:
             "optimum of 3 arms, 4 stages of 2 pulls",
         ),
     ):
-        found = optimum(problem).value
-        yield Check("optimum", what, BY_RECURSION, plain.value(problem), found, EXACT)
+        value = optimum(problem).value
+        yield Check("optimum", what, BY_RECURSION, plain.value(problem), value, EXACT)
 
 
 def check_dual() -> Iterator[Check]:
@@ -78,8 +78,8 @@ def check_dual() -> Iterator[Check]:
         (Problem.uniform(arms=5, horizon=10), "5 arms, 10 pulls"),
         (Problem.uniform(arms=4, horizon=6, pulls_per_stage=2), "4 arms, 6 stages of 2 pulls"),
     ):
-        minimum, found = plain.dual_minimum(problem), solve(problem, tol=1e-6)
-        upper, lower = found.upper_bound, found.lower_bound
+        minimum, solution = plain.dual_minimum(problem), solve(problem, tol=1e-6)
+        upper, lower = solution.upper_bound, solution.lower_bound
         assert lower is not None  # good and bad outcomes have exact states
         what = f"bound of the dual, {name}"
         yield Check("dual", f"upper {what}", BY_PROGRAM, minimum, upper, EXACT, "at least")
@@ -95,10 +95,10 @@ def check_indices() -> Iterator[Check]:
 
     for good, bad, left in ((1, 1, 10), (2, 1, 20), (1, 3, 15), (2.5, 0.5, 12)):
         problem = Problem.uniform(arms=1, horizon=left, prior=BetaBernoulli(good, bad))
-        found = FhGittinsPolicy(problem).arm_index(0, 0, (0, 0)).index
+        index = FhGittinsPolicy(problem).arm_index(0, 0, (0, 0)).index
         expected = plain.stopping_index(good, bad, (1.0,) * left)
         what = f"FH-Gittins index of Beta({good:g}, {bad:g}), {left} pulls left"
-        yield Check("index", what, "bisection on stopping, plain Python", expected, found, 1e-8)
+        yield Check("index", what, "bisection on stopping, plain Python", expected, index, 1e-8)
 
 
 def check_values() -> Iterator[Check]:
@@ -110,8 +110,8 @@ def check_values() -> Iterator[Check]:
     problem = Problem.uniform(arms=3, horizon=6)
     names = selftest_numbers().policies
     simulated = {
-        each.policy: each.estimates.best
-        for each in simulate(problem, names, draws=2000, per_draw=2, rng=20, ties=TIES).results
+        result.policy: result.estimates.best
+        for result in simulate(problem, names, draws=2000, per_draw=2, rng=20, ties=TIES).results
     }
     for name in names:
         policy = make_policy(problem, name, ties=TIES)
@@ -119,9 +119,9 @@ def check_values() -> Iterator[Check]:
         exact = evaluate(problem, policy).value
         what = f"value of {name}, 3 arms, 6 pulls"
         yield Check("evaluation", what, BY_RECURSION, expected, exact, EXACT)
-        found, what = simulated[name], f"simulated {what}"
-        error = STANDARD_ERRORS * found.value_se
-        yield Check("simulation", what, BY_RECURSION, expected, found.value, error)
+        estimate, what = simulated[name], f"simulated {what}"
+        error = STANDARD_ERRORS * estimate.value_se
+        yield Check("simulation", what, BY_RECURSION, expected, estimate.value, error)
 
 
 def _choices(policy: Policy) -> Callable[[int, plain.State], tuple[int, ...]]:
@@ -163,10 +163,10 @@ def check_bounds() -> Iterator[Check]:
 
     for arms, horizon in ((2, 10), (3, 8)):
         problem = Problem.uniform(arms=arms, horizon=horizon)
-        found = information_bound(problem, draws=400, rng=3)
+        bounds = information_bound(problem, draws=400, rng=3)
         expected = plain.value(problem)
         what = f"information-relaxation bound, {arms} arms, {horizon} pulls"
-        yield Check("bound", what, BY_RECURSION, expected, found.best, 0.0, "at least")
+        yield Check("bound", what, BY_RECURSION, expected, bounds.best, 0.0, "at least")
 
 
 CHECKS: tuple[Callable[[], Iterator[Check]], ...] = (
@@ -242,10 +242,10 @@ class Selftest:
 
     def by_area(self) -> dict[str, list[Check]]:
         """Return the checks by area, in order."""
-        found: dict[str, list[Check]] = {}
+        areas: dict[str, list[Check]] = {}
         for check in self.checks:
-            found.setdefault(check.area, []).append(check)
-        return found
+            areas.setdefault(check.area, []).append(check)
+        return areas
 
     def to_dict(self) -> dict[str, object]:
         """Plain values."""
@@ -261,7 +261,7 @@ class Selftest:
     def to_html(self) -> str:
         """Return one self-contained page."""
         number, failed = len(self.checks), len(self.failed)
-        found = f"All {number} checks hold" if self.ok else f"{failed} of {number} checks failed"
+        verdict = f"All {number} checks hold" if self.ok else f"{failed} of {number} checks failed"
         title = f"decobandit {__version__}: self-test"
         about = f"{self.made_at[:19].replace('T', ' ')} UTC, in {self.seconds:.0f} s"
         areas = (
@@ -270,7 +270,11 @@ class Selftest:
             )
             for area, checks in self.by_area().items()
         )
-        parts = [section(found, paragraph(ABOUT)), *areas, section("Installed", self._installed())]
+        parts = [
+            section(verdict, paragraph(ABOUT)),
+            *areas,
+            section("Installed", self._installed()),
+        ]
         return report_page(title, parts, about=about, footer="deco selftest --report FILE")
 
     def _installed(self) -> Markup:
@@ -306,14 +310,14 @@ def run_checks(
 
 def installed() -> dict[str, str]:
     """Return the versions of the program, Python, system and packages."""
-    found = {
+    versions = {
         "decobandit": __version__,
         "Python": f"{platform.python_implementation()} {platform.python_version()}",
         "system": f"{platform.system()} {platform.release()}, {platform.machine()}",
     }
     for name in PACKAGES:
         try:
-            found[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:
-            found[name] = "not installed"
-    return found
+            versions[name] = "not installed"
+    return versions

@@ -74,11 +74,11 @@ def run(
     Rows are kept in `folder`, where there is one, and read again from there.
     """
     rows = []
-    for given in table1() if published is None else published:
-        name = f"{given.arms}-arms-horizon-{given.horizon}"
-        settings = RowSettings(**asdict(given), quick=quick)
-        rows.append(kept(folder, name, settings, TypeAdapter(Row), partial(_row, given, quick)))
-        report(f"({given.arms}, {given.horizon}) done")
+    for row in table1() if published is None else published:
+        name = f"{row.arms}-arms-horizon-{row.horizon}"
+        settings = RowSettings(**asdict(row), quick=quick)
+        rows.append(kept(folder, name, settings, TypeAdapter(Row), partial(_row, row, quick)))
+        report(f"({row.arms}, {row.horizon}) done")
     return rows
 
 

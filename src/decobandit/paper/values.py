@@ -93,7 +93,7 @@ def run(
 
 def _rows(cell: PublishedValues, settings: Settings) -> list[Row]:
     problem = Problem.uniform(arms=settings.arms, horizon=settings.horizon)
-    found = simulate(
+    simulation = simulate(
         problem, list(POLICIES), draws=settings.draws, per_draw=settings.per_draw, rng=settings.seed
     )
     best = max(cell.policies, key=cell.policies.__getitem__)
@@ -109,7 +109,7 @@ def _rows(cell: PublishedValues, settings: Settings) -> list[Row]:
             cell.policies[best],
             TITLES[best],
         )
-        for result in found.results
+        for result in simulation.results
     ]
 
 
@@ -131,11 +131,11 @@ HEADER = ("pulls", "arms", "policy", "ours", "published", "z-score", "best publi
 
 def texts(row: Row) -> tuple[str, ...]:
     """Return a row as text, in the order of HEADER."""
-    known = "-" if row.published is None else f"{row.published:.1f} ± {row.published_error:g}"
+    published = "-" if row.published is None else f"{row.published:.1f} ± {row.published_error:g}"
     apart = "-" if row.apart is None else f"{row.apart:+.1f}"
     ours = f"{row.value:.2f} ± {row.value_se:.3f}"
     best = f"{row.best_published:.1f}, {row.best_published_policy}"
-    return (str(row.horizon), str(row.arms), row.policy, ours, known, apart, best)
+    return (str(row.horizon), str(row.arms), row.policy, ours, published, apart, best)
 
 
 def to_csv(rows: Sequence[Row]) -> str:

@@ -169,8 +169,8 @@ class Access:
 
 def _check_trial(request: Request, principal: Principal, trial: str) -> None:
     """Of a trial that is given by its id, the name counts."""
-    known = request.app.state.trial_cache
-    if not principal.may_use((known.cached(trial) or known.open(trial)).name):
+    cache = request.app.state.trial_cache
+    if not principal.may_use((cache.cached(trial) or cache.open(trial)).name):
         raise NotFound(f"no trial is called {trial!r}")
 
 

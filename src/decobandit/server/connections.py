@@ -47,40 +47,40 @@ class Connections:
 
         Without room all others are at work: then only known people are served on this one.
         """
-        own = self._by_address.setdefault(new.address, {})
-        strangers = sum(not each.known for each in own)
-        room = strangers < self.most_per_address or self._cut(own)
+        of_address = self._by_address.setdefault(new.address, {})
+        strangers = sum(not one.known for one in of_address)
+        room = strangers < self.most_per_address or self._cut(of_address)
         if self._count >= self.most:
             fullest = max(self._by_address.values(), key=len)
             room = self._cut(fullest) or self._cut(self._all())
             room = room or self._cut(self._all(), known=True)
         # `cut` may have emptied the group of this address
-        self._by_address.setdefault(new.address, own)[new] = None
+        self._by_address.setdefault(new.address, of_address)[new] = None
         self._count += 1
         return room
 
     def remove(self, gone: Connection) -> None:
         """It is closed."""
-        own = self._by_address.get(gone.address, {})
-        if gone in own:
-            del own[gone]
+        of_address = self._by_address.get(gone.address, {})
+        if gone in of_address:
+            del of_address[gone]
             self._count -= 1
-            if not own:
+            if not of_address:
                 del self._by_address[gone.address]
 
     def _all(self) -> dict[Connection, None]:
-        return {each: None for own in self._by_address.values() for each in own}
+        return {one: None for of_address in self._by_address.values() for one in of_address}
 
     def _cut(self, among: dict[Connection, None], *, known: bool = False) -> bool:
         """Close the oldest that waits for its client; those of known people only if told so."""
-        found = next(self._waiting(among, known), None)
-        if found is not None:
-            self.remove(found)
-            found.cut()
-        return found is not None
+        victim = next(self._waiting(among, known), None)
+        if victim is not None:
+            self.remove(victim)
+            victim.cut()
+        return victim is not None
 
     def _waiting(self, among: dict[Connection, None], known: bool) -> Iterator[Connection]:
-        return (each for each in among if each.waits and (known or not each.known))
+        return (one for one in among if one.waits and (known or not one.known))
 
 
 def counted_address(host: str | None) -> str:

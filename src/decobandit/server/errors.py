@@ -115,16 +115,16 @@ def trial_error(error: TrialError, *, blinded: bool) -> ApiError:
     status = next(status for kind, status in _TRIAL_ERRORS if isinstance(error, kind))
     again = {} if isinstance(error, Damaged) or status != 503 else {"Retry-After": "5"}
     if isinstance(error, refusals.BadOutcome) and blinded:
-        said = "outcome: not one that the arm of the allocation can have"
-        return ApiError(status, error.code, said, field="outcome")
+        text = "outcome: not one that the arm of the allocation can have"
+        return ApiError(status, error.code, text, field="outcome")
     if not isinstance(error, StoreError):
-        said = error.for_blinded if blinded and error.for_blinded else str(error)
+        text = error.for_blinded if blinded and error.for_blinded else str(error)
         field = None if blinded else error.field
-        return ApiError(status, error.code, said, again, field=field)
+        return ApiError(status, error.code, text, again, field=field)
     log.error("database: %s", error)
     of_record = isinstance(error, Damaged) and str(error).startswith("trial ")
-    said = str(error) if of_record and not blinded else DATABASE_FAILED
-    return ApiError(status, error.code, said, again)
+    text = str(error) if of_record and not blinded else DATABASE_FAILED
+    return ApiError(status, error.code, text, again)
 
 
 def trial_response(error: TrialError, *, blinded: bool) -> JSONResponse:
@@ -156,12 +156,12 @@ def _printable(text: str) -> str:
 
 def _method_refused(scope: Scope) -> ApiError:
     """With the methods of all routes of the path: a route knows its own only."""
-    asked = {"type": "http", "path": scope["path"], "root_path": scope.get("root_path", "")}
+    request_scope = {"type": "http", "path": scope["path"], "root_path": scope.get("root_path", "")}
     allowed = ", ".join(
         method
         for method in METHODS
         if any(
-            route.matches({**asked, "method": method})[0] is Match.FULL
+            route.matches({**request_scope, "method": method})[0] is Match.FULL
             for route in scope["app"].routes
         )
     )

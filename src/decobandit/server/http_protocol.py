@@ -128,8 +128,8 @@ class BoundedProtocol(HttpToolsProtocol):
             if self._is_complete():
                 self._hold(data[start:])
                 return
-            found = data.find(_END_OF_HEAD, start)
-            end = len(data) if found < 0 else found + len(_END_OF_HEAD)
+            head_end = data.find(_END_OF_HEAD, start)
+            end = len(data) if head_end < 0 else head_end + len(_END_OF_HEAD)
             self._parse_piece(data[start:end])
             start = end
 

@@ -94,10 +94,10 @@ def listen(host: str, port: int) -> socket.socket:
 def is_loopback(host: str) -> bool:
     """Whether only this machine can reach that host."""
     try:
-        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        addresses = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
         return False
-    return all(ipaddress.ip_address(str(entry[4][0])).is_loopback for entry in found)
+    return all(ipaddress.ip_address(str(entry[4][0])).is_loopback for entry in addresses)
 
 
 def url_of(listening: socket.socket, host: str) -> str:

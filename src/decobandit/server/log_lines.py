@@ -102,7 +102,7 @@ class PlainLines(logging.Formatter):
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
         about = [id_of(current.get()), person_of(current.get())]
         record.message = _one_line(record.getMessage())
-        record.message += "".join(f" [{each}]" for each in about if each is not None)
+        record.message += "".join(f" [{part}]" for part in about if part is not None)
         if dropped := getattr(record, "dropped", 0):
             record.message += f" ({dropped} lines were dropped before)"
         return super().formatMessage(record)

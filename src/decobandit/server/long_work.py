@@ -62,8 +62,8 @@ class Queue:
         return person not in self._running and len(self._running) < self._limits.solves
 
     async def _wait(self, person: str) -> None:
-        own = sum(each == person for each in self._waiting.values())
-        if len(self._waiting) >= self._limits.waiting or own >= self._limits.waiting_per_person:
+        waiting = sum(name == person for name in self._waiting.values())
+        if len(self._waiting) >= self._limits.waiting or waiting >= self._limits.waiting_per_person:
             raise _no_place()
         turn = asyncio.get_running_loop().create_future()
         self._waiting[turn] = person
@@ -127,13 +127,13 @@ class LongWork:
         try:
             async with asyncio.timeout(seconds):
                 # a thread of its own: it waits for as long as the other process computes
-                found = await anyio.to_thread.run_sync(
+                result = await anyio.to_thread.run_sync(
                     lambda: worker.run(work, args, named),
                     abandon_on_cancel=True,
                     limiter=anyio.CapacityLimiter(1),
                 )
             ended = True
-            return found  # type: ignore[return-value]
+            return result  # type: ignore[return-value]
         except TimeoutError:
             raise ApiError(
                 422,
@@ -163,8 +163,8 @@ async def while_connected(request: Request, work: Awaitable[T]) -> T:
             return task.result()
         raise ApiError(503, "unavailable", "the client has gone")  # which nobody reads
     finally:
-        for each in (task, gone):
-            each.cancel()
+        for future in (task, gone):
+            future.cancel()
         await asyncio.gather(task, gone, return_exceptions=True)
 
 

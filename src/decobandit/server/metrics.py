@@ -44,16 +44,16 @@ class _StoreCollector(Collector):
         events = CounterMetricFamily(
             "deco_events", "Events written by this process.", labels=["kind"]
         )
-        found = self._counts.events()
+        event_counts = self._counts.events()
         for kind in KINDS:
-            events.add_metric([kind], found.get(kind, 0))
+            events.add_metric([kind], event_counts.get(kind, 0))
         yield events
         errors = CounterMetricFamily(
             "deco_database_errors", "Errors of the database.", labels=["kind"]
         )
-        seen = self._counts.errors()
+        error_counts = self._counts.errors()
         for kind in ("damaged", "unavailable"):
-            errors.add_metric([kind], seen.get(kind, 0))
+            errors.add_metric([kind], error_counts.get(kind, 0))
         yield errors
 
 
@@ -62,27 +62,29 @@ class Metrics:
 
     def __init__(self, store: Store, long_work: LongWork) -> None:
         self.registry = CollectorRegistry()
-        known = self.registry
-        Gauge("deco_build_info", "Versions.", ["version", "python"], registry=known).labels(
+        registry = self.registry
+        Gauge("deco_build_info", "Versions.", ["version", "python"], registry=registry).labels(
             __version__, platform.python_version()
         ).set(1)
         self._requests = Counter(
-            "deco_requests", "Requests answered.", ["method", "route", "status"], registry=known
+            "deco_requests", "Requests answered.", ["method", "route", "status"], registry=registry
         )
         self._seconds = Histogram(
             "deco_request_seconds",
             "Seconds from the head of a request to the end of its answer.",
             ["method", "route"],
             buckets=BUCKETS,
-            registry=known,
+            registry=registry,
         )
-        self.under_way = Gauge("deco_requests_under_way", "Requests under way.", registry=known)
-        self._connections = Gauge("deco_connections", "Connections that are open.", registry=known)
-        solves = Gauge("deco_solves", "Long computations.", ["state"], registry=known)
+        self.under_way = Gauge("deco_requests_under_way", "Requests under way.", registry=registry)
+        self._connections = Gauge(
+            "deco_connections", "Connections that are open.", registry=registry
+        )
+        solves = Gauge("deco_solves", "Long computations.", ["state"], registry=registry)
         solves.labels("running").set_function(lambda: long_work.load[0])
         solves.labels("waiting").set_function(lambda: long_work.load[1])
         self.log_lines_dropped = Counter(
-            "deco_log_lines_dropped", "Lines over the quota of the log.", registry=known
+            "deco_log_lines_dropped", "Lines over the quota of the log.", registry=registry
         )
         self.registry.register(_StoreCollector(store.counts))
         ProcessCollector(registry=self.registry)
@@ -110,5 +112,5 @@ router = APIRouter(route_class=ApiRoute, include_in_schema=False)
 @allow("admin", "viewer", all_trials=True)
 def metrics(request: Request) -> Response:
     """For Prometheus. Not for operators: the numbers of events would tell how far a trial is."""
-    found: Metrics = request.app.state.metrics
-    return Response(found.text(), media_type=CONTENT_TYPE_PLAIN_0_0_4)
+    registry: Metrics = request.app.state.metrics
+    return Response(registry.text(), media_type=CONTENT_TYPE_PLAIN_0_0_4)

@@ -65,11 +65,11 @@ class Recorder:
                 self._waiting.append((kind, by, data))
                 return
             now = self._clock()
-            known = self._counted.get((kind, by, once))
-            if known is not None and now - known.since < WINDOW_SECONDS:
-                known.repeated += 1
+            count = self._counted.get((kind, by, once))
+            if count is not None and now - count.since < WINDOW_SECONDS:
+                count.repeated += 1
                 return
-            more = {} if known is None or not known.repeated else {"repeated": known.repeated}
+            more = {} if count is None or not count.repeated else {"repeated": count.repeated}
             self._counted.put((kind, by, once), _Counted((kind, by, data), now))
             self._waiting.append((kind, by, data | more))
 
@@ -132,9 +132,9 @@ class Recorder:
     def flush(self) -> None:
         """Write all counts too: somebody wants to read the log."""
         with self._lock:
-            for known in self._counted.values():
-                if known.repeated:
-                    kind, by, data = known.entry
-                    self._waiting.append((kind, by, data | {"repeated": known.repeated}))
-                    known.repeated = 0
+            for count in self._counted.values():
+                if count.repeated:
+                    kind, by, data = count.entry
+                    self._waiting.append((kind, by, data | {"repeated": count.repeated}))
+                    count.repeated = 0
         self.write()

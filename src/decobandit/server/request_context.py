@@ -18,16 +18,16 @@ current: ContextVar[Scope | None] = ContextVar("decobandit_request", default=Non
 
 def request_id(headers: Headers) -> str:
     """The id that a proxy or client gave, if it is short and plain; else a new one."""
-    given = headers.getlist(HEADER)
-    if len(given) == 1 and _VALID.fullmatch(given[0]):
-        return given[0]
+    values = headers.getlist(HEADER)
+    if len(values) == 1 and _VALID.fullmatch(values[0]):
+        return values[0]
     return secrets.token_hex(8)
 
 
 def id_of(scope: Scope | None) -> str | None:
     """The id of a request."""
-    found: str | None = (scope or {}).get("state", {}).get("request_id")
-    return found
+    value: str | None = (scope or {}).get("state", {}).get("request_id")
+    return value
 
 
 def person_of(scope: Scope | None) -> str | None:

@@ -45,10 +45,10 @@ class Sessions:
         digest = _digest(secret)
         with self._lock:
             self._by_digest[digest] = _Session(token_id, now, now)
-            own = self._of_token.setdefault(token_id, OrderedDict())
-            own[digest] = None
-            if len(own) > MAX_SESSIONS:
-                self._drop(next(iter(own)))
+            sessions = self._of_token.setdefault(token_id, OrderedDict())
+            sessions[digest] = None
+            if len(sessions) > MAX_SESSIONS:
+                self._drop(next(iter(sessions)))
         return secret
 
     def token_of(self, secret: str) -> str | None:
@@ -73,17 +73,17 @@ class Sessions:
     def _drop(self, digest: bytes) -> None:
         session = self._by_digest.pop(digest, None)
         if session is not None:
-            own = self._of_token[session.token_id]
-            del own[digest]
-            if not own:
+            sessions = self._of_token[session.token_id]
+            del sessions[digest]
+            if not sessions:
                 del self._of_token[session.token_id]
 
 
 def cookie_of(headers: Headers) -> str | None:
     """The session cookie of a request; None where there is none, or more than one."""
     pairs = [pair.strip() for line in headers.getlist("cookie") for pair in line.split(";")]
-    found = [pair.removeprefix(f"{COOKIE}=") for pair in pairs if pair.startswith(f"{COOKIE}=")]
-    return found[0] if len(found) == 1 else None
+    cookies = [pair.removeprefix(f"{COOKIE}=") for pair in pairs if pair.startswith(f"{COOKIE}=")]
+    return cookies[0] if len(cookies) == 1 else None
 
 
 def _digest(secret: str) -> bytes:

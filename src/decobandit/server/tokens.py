@@ -143,9 +143,9 @@ def new_token(
 
 def _trial_name(connection: Connection, trial: str) -> str:
     """The name of a trial that is given by name or id; `NotFound` if there is none."""
-    known = schema.trials.c
-    found = select(known.name).where(known.id == trial_id(connection, trial))
-    return str(connection.execute(found).scalar_one())
+    columns = schema.trials.c
+    query = select(columns.name).where(columns.id == trial_id(connection, trial))
+    return str(connection.execute(query).scalar_one())
 
 
 def _said(token: Token) -> dict[str, Any]:
@@ -175,13 +175,13 @@ def revoke_token(store: Store, name: str, *, by: str = "library") -> Token:
 
     def work(connection: Connection) -> Token:
         lock(connection)  # two administrators must not revoke each other at the same moment
-        known = {token.name: token for token in _rows(connection)}
-        if name not in known:
+        tokens = {token.name: token for token in _rows(connection)}
+        if name not in tokens:
             raise NotFound("no token has that name")
-        token = known.pop(name)
+        token = tokens.pop(name)
         if token.revoked_at is not None:
             return token
-        if token.administers_all and not any(map(_administers_all, known.values())):
+        if token.administers_all and not any(map(_administers_all, tokens.values())):
             raise Conflict(
                 "this is the only administrator's token that is valid for all trials; "
                 "make another one first"

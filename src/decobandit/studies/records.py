@@ -96,8 +96,8 @@ def _shared_problem(text: str) -> Problem:
 
 def rules_and_test(design: Design) -> dict[str, JsonValue]:
     """Return what a cell keeps of a design: policy, scenario, draws and seed are the cell's own."""
-    kept = {*Rules.model_fields, "test"}
-    return design.model_dump(mode="json", include=kept, exclude_defaults=True)
+    keys = {*Rules.model_fields, "test"}
+    return design.model_dump(mode="json", include=keys, exclude_defaults=True)
 
 
 FileName = Annotated[str, PlainValidator(_file_name)]
@@ -296,8 +296,8 @@ def write_cell_list(study: Study, folder: Path) -> None:
             f"{path}: belongs to the study {there!r}, not to {study.name!r}; "
             "choose another folder with --out"
         )
-    asked = _CellListFile(name=study.name, cells=[cell.name for cell in study.cells])
-    _write(_CELL_LIST_FILE, asked, path)
+    cell_list = _CellListFile(name=study.name, cells=[cell.name for cell in study.cells])
+    _write(_CELL_LIST_FILE, cell_list, path)
 
 
 def _write(kind: TypeAdapter[File], file: File, path: Path) -> None:
@@ -317,22 +317,22 @@ def read_cell(path: Path) -> FinishedCell:
 
 def finished_cells(study: Study, folder: Path) -> dict[str, FinishedCell]:
     """Return the cells computed so far, by name; refuse files with other settings."""
-    found = {}
+    cells = {}
     for cell in study.cells:
         path = folder / cell.file
         if path.exists():
             there = read_cell(path)
             if (there.cell, there.version) != (cell, __version__):
                 raise _other_settings(there, cell, path)
-            found[cell.name] = there
-    return found
+            cells[cell.name] = there
+    return cells
 
 
 def collect_study(study: Study, folder: Path) -> Collected:
     """Return what there is of the cells that a study asks for."""
-    found = finished_cells(study, folder)
-    missing = tuple(cell.name for cell in study.cells if cell.name not in found)
-    return Collected(study.name, tuple(found.values()), missing)
+    finished = finished_cells(study, folder)
+    missing = tuple(cell.name for cell in study.cells if cell.name not in finished)
+    return Collected(study.name, tuple(finished.values()), missing)
 
 
 def collect_folder(folder: Path) -> Collected:
@@ -342,27 +342,27 @@ def collect_folder(folder: Path) -> Collected:
     if not paths and not listed.exists():
         raise StudyError(f"{folder}: holds no cells of a study")
     if listed.exists():
-        asked = _read(_CELL_LIST_FILE, listed)
+        cell_list = _read(_CELL_LIST_FILE, listed)
     else:
-        asked = _CellListFile(name=folder.name, cells=[])
-    order = dict.fromkeys([*(name for name in asked.cells if name in paths), *paths])
-    missing = tuple(name for name in asked.cells if name not in paths)
-    return Collected(asked.name, tuple(read_cell(paths[name]) for name in order), missing)
+        cell_list = _CellListFile(name=folder.name, cells=[])
+    order = dict.fromkeys([*(name for name in cell_list.cells if name in paths), *paths])
+    missing = tuple(name for name in cell_list.cells if name not in paths)
+    return Collected(cell_list.name, tuple(read_cell(paths[name]) for name in order), missing)
 
 
 def _read(kind: TypeAdapter[File], path: Path) -> File:
     try:
         return kind.validate_python(read_tree(path))
     except ValidationError as error:
-        said = one_line(error, where=dotted)
-        raise StudyError(f"{path}: not a file of a study: {said}") from None
+        reason = one_line(error, where=dotted)
+        raise StudyError(f"{path}: not a file of a study: {reason}") from None
 
 
 def _other_settings(there: FinishedCell, cell: Cell, path: Path) -> StudyError:
     """Return what to say of a file that stands where `cell` would go: the first difference."""
     old, new = (
-        {"settings": CELL.dump_python(each, by_alias=True), "version": version}
-        for each, version in ((there.cell, there.version), (cell, __version__))
+        {"settings": CELL.dump_python(one, by_alias=True), "version": version}
+        for one, version in ((there.cell, there.version), (cell, __version__))
     )
     different = _difference(old, new, ())
     assert different is not None
@@ -384,8 +384,8 @@ def _difference(
         pairs = [(str(i), *pair) for i, pair in enumerate(zip(there, here, strict=True))]
     else:
         return None if there == here else (place, there, here)
-    found = (_difference(old, new, [*place, key]) for key, old, new in pairs)
-    return next((each for each in found if each is not None), None)
+    differences = (_difference(old, new, [*place, key]) for key, old, new in pairs)
+    return next((difference for difference in differences if difference is not None), None)
 
 
 def _shown(value: object) -> str:
@@ -482,7 +482,7 @@ _DESIGN_ROW = TypeAdapter(DesignRow)
 
 def rows_of(finished: Sequence[FinishedCell]) -> list[Row]:
     """One row per finished cell."""
-    return [_row(each) for each in finished]
+    return [_row(cell) for cell in finished]
 
 
 def _row(finished: FinishedCell) -> Row:
@@ -511,8 +511,12 @@ def _row(finished: FinishedCell) -> Row:
     )
     if cell.scenario is None or result.characteristics is None:
         return row
-    own = {**result.characteristics, "scenario": cell.scenario.name, "truth": cell.scenario.truth}
-    more = {each.name: _entry(own.get(each.name)) for each in fields(DesignRow)}
+    values = {
+        **result.characteristics,
+        "scenario": cell.scenario.name,
+        "truth": cell.scenario.truth,
+    }
+    more = {field.name: _entry(values.get(field.name)) for field in fields(DesignRow)}
     return _DESIGN_ROW.validate_python({**more, **asdict(row)})
 
 
@@ -520,7 +524,7 @@ def _entry(value: object, between: str = " ") -> object:
     """Return a list as text; of classes, whose truth is a list each, 0.2+0.3+0.5."""
     if not isinstance(value, list | tuple):
         return value
-    return between.join(str(_entry(each, "+")) for each in value)
+    return between.join(str(_entry(entry, "+")) for entry in value)
 
 
 # -- files --------------------------------------------------------------------------------------
@@ -553,8 +557,8 @@ def save_markdown(rows: Sequence[Row], path: Path) -> None:
     lines = [f"| {grid.measure} | " + " | ".join(f"`{name}`" for name in grid.policies) + " |"]
     lines.append("|---" * (len(grid.policies) + 1) + "|")
     for line in grid.lines:
-        found = [grid.found.get((line, policy)) for policy in grid.policies]
-        shown = [f"{each.value:.3f} ± {each.value_se:.3f}" if each else "" for each in found]
+        cells = [grid.found.get((line, policy)) for policy in grid.policies]
+        shown = [f"{cell.value:.3f} ± {cell.value_se:.3f}" if cell else "" for cell in cells]
         name = line.replace("|", "\\|")  # scenarios have any name
         lines.append(f"| {name} | " + " | ".join(shown) + " |")
     write_whole(path, ("\n".join(lines) + "\n").encode())

@@ -101,37 +101,37 @@ def _designed(context: Context, cell: Cell) -> CellResult:
     assert cell.scenario is not None
     design = cell.design.model_copy(update={"draws": cell.draws, "seed": cell.seed})
     scenario, number = cell.scenario.scenario, cell.scenario.number
-    found = characteristics_in(context, cell.policy, design, scenario, number).to_dict()
+    tree = characteristics_in(context, cell.policy, design, scenario, number).to_dict()
     return CellResult(
-        value=found["good"],
-        value_se=found.get("good_se", 0.0),
+        value=tree["good"],
+        value_se=tree.get("good_se", 0.0),
         regret=None,
         regret_se=None,
         upper_bound=None,
-        method="exact" if found["exact"] else "plain",
+        method="exact" if tree["exact"] else "plain",
         estimates={},
         curve=None,
-        characteristics={key: found[key] for key in found if key != "seconds"},
+        characteristics={key: tree[key] for key in tree if key != "seconds"},
     )
 
 
-def _result(found: PolicyResult, upper_bound: float | None) -> CellResult:
+def _result(result: PolicyResult, upper_bound: float | None) -> CellResult:
     """Return what is kept of a simulation: all but the times, which differ from run to run."""
     estimates = {
-        method: ValueEstimate(value=each.value, value_se=each.value_se)
-        for method, each in found.estimates.by_method.items()
+        method: ValueEstimate(value=estimate.value, value_se=estimate.value_se)
+        for method, estimate in result.estimates.by_method.items()
     }
     curve = None
-    if found.curve is not None:
-        regret, error = found.curve.regret.tolist(), found.curve.regret_se.tolist()
+    if result.curve is not None:
+        regret, error = result.curve.regret.tolist(), result.curve.regret_se.tolist()
         curve = RegretCurve(regret=tuple(regret), regret_se=tuple(error))
     return CellResult(
-        value=found.value,
-        value_se=found.value_se,
-        regret=found.regret,
-        regret_se=None if found.regret is None else found.value_se,
+        value=result.value,
+        value_se=result.value_se,
+        regret=result.regret,
+        regret_se=None if result.regret is None else result.value_se,
         upper_bound=upper_bound,
-        method=found.estimates.method,
+        method=result.estimates.method,
         estimates=estimates,
         curve=curve,
     )
@@ -201,11 +201,12 @@ def run_study(
 
     Examples
     --------
-    >>> import json, pathlib
+    >>> import json
     >>> from decobandit import load_study, run_study
     >>> problem = {"arms": 2, "horizon": 4}
     >>> study = {"problems": [problem], "policies": ["greedy"], "draws": 10}
-    >>> _ = pathlib.Path("small.json").write_text(json.dumps(study))
+    >>> with open("small.json", "x") as file:
+    ...     json.dump(study, file)
     >>> run_study(load_study("small.json"), "cells").made
     1
     """
@@ -218,28 +219,28 @@ def run_study(
         (progress or silent)(Progress(study.name, done, len(study.cells)))
 
     missing = [cell for cell in study.cells if cell.name not in there]
-    made, failed, interrupted = 0, dict[str, str](), False
+    computed, failed, interrupted = 0, dict[str, str](), False
     report(len(there))
     if not missing:
         return RunSummary(len(study.cells), len(there), 0, {}, False)
     try:
         # closed here, so that what a runner does at its end is still watched
         with _watched() as signals, closing((runner or here())(missing)) as results:
-            for cell, found in results:
+            for cell, result in results:
                 if signals:  # a search that was cut short returns what it has: not the cell
                     raise KeyboardInterrupt
-                if isinstance(found, CellFailure):
-                    failed[cell.name] = found.reason
+                if isinstance(result, CellFailure):
+                    failed[cell.name] = result.reason
                 else:
-                    write_cell(cell, found, folder)
-                    made += 1
-                report(len(there) + made)
+                    write_cell(cell, result, folder)
+                    computed += 1
+                report(len(there) + computed)
     except KeyboardInterrupt:
         interrupted = True
         # counted again: the signal may have come between a file and its count
-        made = sum((folder / cell.file).exists() for cell in missing)
+        computed = sum((folder / cell.file).exists() for cell in missing)
         _context.cache_clear()  # it may have a solution that was cut short
-    return RunSummary(len(study.cells), len(there), made, failed, interrupted)
+    return RunSummary(len(study.cells), len(there), computed, failed, interrupted)
 
 
 @contextmanager
@@ -348,7 +349,7 @@ def _results(client: Client, address: str, cells: Sequence[Cell], workers: int) 
 
     check_policies({cell.policy for cell in cells}, places=False)
     run = uuid4().hex  # two studies at one scheduler may have cells of the same name
-    asked = {
+    futures = {
         client.submit(
             compute_there,
             cell,
@@ -361,20 +362,20 @@ def _results(client: Client, address: str, cells: Sequence[Cell], workers: int) 
         for cell in cells
     }
     try:
-        every = as_completed(list(asked), loop=client.loop, with_results=True, raise_errors=False)
-        for future, found in every:
-            yield asked.pop(future), _came_back(found, address)
+        every = as_completed(list(futures), loop=client.loop, with_results=True, raise_errors=False)
+        for future, result in every:
+            yield futures.pop(future), _came_back(result, address)
     finally:
-        if asked and client.status == "running":
-            client.cancel(list(asked))
+        if futures and client.status == "running":
+            client.cancel(list(futures))
 
 
-def _came_back(found: object, address: str) -> CellResult | CellFailure:
+def _came_back(result: object, address: str) -> CellResult | CellFailure:
     """Return the result of a Dask worker, or its error; an error if nothing came back."""
-    if isinstance(found, CellResult | CellFailure):
-        return found
-    if isinstance(found, tuple):  # type, error, traceback
-        error = found[1]
+    if isinstance(result, CellResult | CellFailure):
+        return result
+    if isinstance(result, tuple):  # type, error, traceback
+        error = result[1]
         if isinstance(error, ClusterError):
             raise error
         return CellFailure(f"{type(error).__name__}: {_reason(error)}")

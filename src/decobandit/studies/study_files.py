@@ -62,11 +62,12 @@ def load_study(path: str | Path) -> Study:
 
     Examples
     --------
-    >>> import json, pathlib
+    >>> import json
     >>> from decobandit import load_study
     >>> problem = {"arms": 2, "horizon": 4}
     >>> study = {"problems": [problem], "policies": ["greedy", "deco"], "draws": 10}
-    >>> _ = pathlib.Path("small.json").write_text(json.dumps(study))
+    >>> with open("small.json", "x") as file:
+    ...     json.dump(study, file)
     >>> len(load_study("small.json").cells)
     2
     """
@@ -118,9 +119,9 @@ def _cells_of_design(
     file: _StudyFile, name: str, problem: Problem, design: Design
 ) -> Iterator[Cell]:
     """Every policy in every scenario; what the study says comes before what the design says."""
-    given = file.model_fields_set
+    keys = file.model_fields_set
     policies = file.policies or tuple(dict.fromkeys(design.policies)) or POLICIES
-    seeds = file.seeds if "seeds" in given else (design.seed,)
+    seeds = file.seeds if "seeds" in keys else (design.seed,)
     for number, scenario in enumerate(design.scenarios):
         for policy in policies:
             for seed in seeds:
@@ -129,7 +130,7 @@ def _cells_of_design(
                     problem=problem,
                     policy=policy,
                     seed=seed,
-                    draws=file.draws if "draws" in given else design.draws,
+                    draws=file.draws if "draws" in keys else design.draws,
                     per_draw=1,
                     ties=tie_rule(file.ties),
                     tol=file.tol,
@@ -220,7 +221,7 @@ class _ProblemEntry(EqualArms, _Source):  # type: ignore[explicit-any]
 
         A key of the design is that of the entry, or of the study, or of the problem file.
         """
-        problem, own = self._problem(folder, place)
+        problem, own_design = self._problem(folder, place)
         from ..problem import true_problem
 
         try:
@@ -229,7 +230,7 @@ class _ProblemEntry(EqualArms, _Source):  # type: ignore[explicit-any]
             raise StudyError(f"{place}: {error}") from None
         if shared is None:
             return problem, None
-        base = own.model_dump(exclude_unset=True) if own is not None else {}
+        base = own_design.model_dump(exclude_unset=True) if own_design is not None else {}
         tree = {**base, **shared, **(self.design or {})}
         return problem, _checked_design(tree, problem, place)
 
@@ -299,10 +300,10 @@ class _StudyFile(Written):  # type: ignore[explicit-any]
                 rule = "must stand with a table design of the study"
                 refuse(rule, found=entry.design, at=("problems", i, "design"))
             for key in ("truth_prior", "true_horizon"):
-                found = getattr(entry, key)
-                if self.design is not None and found is not None:
+                value = getattr(entry, key)
+                if self.design is not None and value is not None:
                     rule = "must be left out with design: its scenarios say what is true"
-                    refuse(rule, found=found, at=("problems", i, key))
+                    refuse(rule, found=value, at=("problems", i, key))
         if self.design is not None and "per_draw" in self.model_fields_set:
             rule = "must be left out with design: draws are its trials"
             refuse(rule, found=self.per_draw, at=("per_draw",))

@@ -107,7 +107,7 @@ class Cache(Generic[Key, Value]):
     def _claim(
         self, keys: list[Key], values: dict[Key, Value]
     ) -> tuple[list[Key], dict[Key, _Making[Value]]]:
-        """Put cached values into `values`; return the keys to make, and those being made elsewhere."""
+        """Put cached values into `values`; return keys to make, and those being made elsewhere."""
         with self._lock:
             values.update((key, self._kept[key]) for key in keys if key in self._kept)
             for key in values:

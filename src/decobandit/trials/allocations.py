@@ -235,13 +235,13 @@ def _with(
     slot: Allocation, parts: Mapping[str, ArmPulls], kinds: Kinds | None = None
 ) -> Allocation:
     arms = tuple(parts.get(part.arm, part) for part in slot.arms)
-    told, pending = sum(part.told for part in arms), sum(part.pending for part in arms)
-    state: AllocationState = "open" if pending else "told" if told else "cancelled"
+    recorded, pending = sum(part.told for part in arms), sum(part.pending for part in arms)
+    state: AllocationState = "open" if pending else "told" if recorded else "cancelled"
     outcome = slot.outcome
     if kinds is not None and slot.arm is not None:
         kind = kinds[slot.arm]
-        outcome = kind.format.sole(arms[0].tally(kind)) if told else None
-    return replace(slot, arms=arms, told=told, pending=pending, state=state, outcome=outcome)
+        outcome = kind.format.sole(arms[0].tally(kind)) if recorded else None
+    return replace(slot, arms=arms, told=recorded, pending=pending, state=state, outcome=outcome)
 
 
 def is_on_record(slot: Allocation, event: str, counts: Counts, kinds: Kinds) -> bool:
@@ -250,10 +250,10 @@ def is_on_record(slot: Allocation, event: str, counts: Counts, kinds: Kinds) -> 
         return slot.state == "cancelled"
     if event == "told" and slot.arm is None:
         return False  # more outcomes, which are as those before
-    parts = [(slot.part(arm), kinds[arm], told) for arm, told in counts]
+    parts = [(slot.part(arm), kinds[arm], outcome) for arm, outcome in counts]
     return all(
-        part is not None and part.told and part.tally(kind) == tally_of(kind, told)
-        for part, kind, told in parts
+        part is not None and part.told and part.tally(kind) == tally_of(kind, outcome)
+        for part, kind, outcome in parts
     )
 
 

@@ -83,8 +83,8 @@ class PendingState:
     @property
     def stats(self) -> list[Stats]:
         """Sufficient statistics of each arm, in the form of its model."""
-        others = self.others or (None,) * len(self.good)
-        arms = zip(self.good, self.bad, others, strict=True)
+        extras = self.others or (None,) * len(self.good)
+        arms = zip(self.good, self.bad, extras, strict=True)
         return [(good, bad) if other is None else other.stats for good, bad, other in arms]
 
     @property
@@ -485,13 +485,13 @@ def _number(value: float) -> str:
     return f"{round(value, 12) + 0.0:.4g}"
 
 
-def _tie_clause(others: Sequence[str], rule: TieRule) -> str:
-    if not others:
+def _tie_clause(rivals: Sequence[str], rule: TieRule) -> str:
+    if not rivals:
         return ""
-    if len(others) > MAX_NAMED_TIES:
-        names = f"{len(others)} other arms"
+    if len(rivals) > MAX_NAMED_TIES:
+        names = f"{len(rivals)} other arms"
     else:
-        names = " and ".join(filter(None, [", ".join(others[:-1]), others[-1]]))
+        names = " and ".join(filter(None, [", ".join(rivals[:-1]), rivals[-1]]))
     return f"tied with {names}: {TIE_CLAUSES[rule]}"
 
 
@@ -499,9 +499,9 @@ def batch_clause(counts: Mapping[str, int], policy: str) -> str:
     """Name the arms with the most pulls, the largest first."""
     pulled = sorted(((n, name) for name, n in counts.items() if n), key=lambda one: -one[0])
     names = ", ".join(f"{name} {n}" for n, name in pulled[:MAX_NAMED_IN_BATCH])
-    others = pulled[MAX_NAMED_IN_BATCH:]
-    arms = "1 other arm" if len(others) == 1 else f"{len(others)} other arms"
-    rest = f", {arms} {sum(n for n, _ in others)}" if others else ""
+    unnamed = pulled[MAX_NAMED_IN_BATCH:]
+    arms = "1 other arm" if len(unnamed) == 1 else f"{len(unnamed)} other arms"
+    rest = f", {arms} {sum(n for n, _ in unnamed)}" if unnamed else ""
     return f"{policy}: {names}{rest} of {sum(counts.values())} pulls"
 
 

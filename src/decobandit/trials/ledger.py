@@ -203,11 +203,11 @@ class Ledger:
 
     def _look(self) -> None:
         """Keep the state at an interim look that is due."""
-        rules, told = self.settings.rules, self.told
-        if told > self._max_told:
-            if rules is not None and rules.looks_between(self._max_told, told):
+        rules, recorded = self.settings.rules, self.told
+        if recorded > self._max_told:
+            if rules is not None and rules.looks_between(self._max_told, recorded):
                 self.looks += (self.known,)
-            self._max_told = told
+            self._max_told = recorded
 
     def _create(self, event: Event) -> None:
         self.name, self.created_at = event.data["name"], event.at

@@ -142,8 +142,8 @@ def matching(
         subject = (slot.subject or "").casefold()
         return wanted in (str(numbers[slot.id]), subject) or slot.id.startswith(wanted)
 
-    found = [slot for slot in every if is_it(slot)]
-    return found or [slot for slot in every if wanted in (slot.subject or "").casefold()]
+    slots = [slot for slot in every if is_it(slot)]
+    return slots or [slot for slot in every if wanted in (slot.subject or "").casefold()]
 
 
 def page_of_allocations(

@@ -636,13 +636,13 @@ class Recording(Lifecycle):
             try:
                 tally = model.format.tally(values) if from_rows else _tally(model, label, entry)
                 pulls = model.format.tally_pulls(tally)
-                told: Told | None = told_of(model, tally) if pulls else None
+                outcome_record: Told | None = told_of(model, tally) if pulls else None
             except ValueError as error:
                 if type(error) is TrialError:
                     raise
                 raise BadOutcome(f"counts: {label}: {error}", field="counts") from None
-            if told is not None:
-                counts.append((arm.name, told))
+            if outcome_record is not None:
+                counts.append((arm.name, outcome_record))
                 means = values if from_rows else [tally[1] / pulls] if arm.range else []
                 implausible = implausible or _implausible(arm, means, f" of {label}")
         if not counts:

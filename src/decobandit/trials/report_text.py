@@ -103,14 +103,14 @@ def trial_page(report: TrialReport) -> str:
 
 def state_of(report: TrialReport) -> str:
     """Return the state of the trial in one sentence."""
-    told = f"{report.told} of {report.slots} outcomes are recorded"
+    sentence = f"{report.told} of {report.slots} outcomes are recorded"
     if report.finished:
-        return f"The trial is complete: {told}."
+        return f"The trial is complete: {sentence}."
     verb = "is" if report.pending == 1 else "are"
     pending = f", {report.pending} {verb} pending" if report.pending else ""
     if report.stopped is not None:
-        return f"The trial was stopped by its rules ({report.stopped}): {told}{pending}."
-    return f"The trial is {report.state}: {told}{pending}."
+        return f"The trial was stopped by its rules ({report.stopped}): {sentence}{pending}."
+    return f"The trial is {report.state}: {sentence}{pending}."
 
 
 def declared(report: TrialReport) -> str:
@@ -174,8 +174,8 @@ def result_tables(report: TrialReport) -> list[tuple[str, list[str], list[list[s
     titles = OBSERVED if _is_binary(report) else SEEN + OBSERVED[len(SEEN) :] * intervals
     observed, posterior = [], []
     for arm in report.arms:
-        told = rounded(arm.seen) if arm.good is None else f"{arm.good} / {arm.pulls}"
-        row = [arm.name, told, str(arm.pending or ""), digits(arm.rate, 3)]
+        counts = rounded(arm.seen) if arm.good is None else f"{arm.good} / {arm.pulls}"
+        row = [arm.name, counts, str(arm.pending or ""), digits(arm.rate, 3)]
         row += [interval(arm.exact_interval), interval(arm.wilson_interval)]
         observed.append(row[: len(titles)])
         name = arm.name + (" (control)" if arm.name == report.control else "")

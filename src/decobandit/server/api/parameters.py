@@ -170,9 +170,11 @@ class AskedPage(NamedTuple):
     after: str | None
     state: AllocationState | None
 
-    def of(self, made: Mapping[str, Allocation]) -> Page[Allocation]:
+    def of(self, allocations: Mapping[str, Allocation]) -> Page[Allocation]:
         """Those of them that were made in this trial."""
-        return page_of_allocations(made, limit=self.limit, after=self.after, state=self.state)
+        return page_of_allocations(
+            allocations, limit=self.limit, after=self.after, state=self.state
+        )
 
 
 def _asked_page(limit: Limit = MAX_PAGE, after: After = None, state: State = None) -> AskedPage:

@@ -94,8 +94,8 @@ def checked_design(
 def check_work(problem: Problem, design: Design, limits: Limits, where: Naming) -> None:
     """A ValueError for a design that simulates for too long, before it begins."""
     pulls = problem.horizon * problem.pulls_per_stage
-    each = pulls * len(design.policies or POLICIES) * max(len(design.scenarios), 1)
-    most = limits.design_pulls // each
+    pulls_per_draw = pulls * len(design.policies or POLICIES) * max(len(design.scenarios), 1)
+    most = limits.design_pulls // pulls_per_draw
     if design.draws > most:
         raise InvalidArgument(
             f"{where(('design', 'draws'))}: {design.draws} is not allowed; must be at most {most} "

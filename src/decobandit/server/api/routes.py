@@ -57,9 +57,9 @@ async def trial_ask(
     caller: Caller, trial: Opened, body: sent.AskIn | None = None, key: Key = None
 ) -> Response:
     """Allocate the next stage; the same subject gets the same allocation."""
-    asked = body or sent.AskIn()
+    settings = body or sent.AskIn()
     change = trial.asking(
-        subject=asked.subject, note=asked.note, key=key_of(key, asked), by=caller.name
+        subject=settings.subject, note=settings.note, key=key_of(key, settings), by=caller.name
     )
     return shown_to(caller, await made(change), trial)
 
@@ -96,8 +96,10 @@ def trial_correct(
     caller: Caller, trial: Opened, allocation: AllocationId, body: sent.CorrectIn, key: Key = None
 ) -> Response:
     """Replace recorded outcomes, with a reason; the old ones stay in the log."""
-    said, confirm = reasoned(caller, body, key), body.confirm_range
-    return answer(trial.correct(allocation, body.given(), **said, confirm_range=confirm).to_dict())
+    reason, confirm = reasoned(caller, body, key), body.confirm_range
+    return answer(
+        trial.correct(allocation, body.given(), **reason, confirm_range=confirm).to_dict()
+    )
 
 
 @router.get(_ALLOCATION, response_model=_SHOWN)
@@ -130,8 +132,8 @@ async def health() -> Response:  # not in a thread: it only waits for a place am
 
 
 def _probe(request: Request) -> Probe:
-    found: Probe = request.app.state.probes[request.url.path]
-    return found
+    probe: Probe = request.app.state.probes[request.url.path]
+    return probe
 
 
 @router.get("/live", response_model=out.ProbeOut)
@@ -211,9 +213,9 @@ def trial_why(_: Caller, trial: Seen) -> Response:
     response_model=out.AllocationsOut,
 )
 @allow("admin", "viewer")
-def trial_allocations(_: Caller, trial: Seen, asked: PageOfMade) -> Response:
+def trial_allocations(_: Caller, trial: Seen, wanted: PageOfMade) -> Response:
     """Allocations in the order in which they were made."""
-    page = asked.of(ledger_of(trial.store, trial.id).allocations)
+    page = wanted.of(ledger_of(trial.store, trial.id).allocations)
     return answer({"allocations": [slot.to_dict() for slot in page.items], **next_key(page)})
 
 
@@ -296,8 +298,8 @@ MaybeReason = Annotated[sent.MaybeReasonIn | None, Body()]
 def _changed(
     change: Callable[..., Summary], body: sent.MaybeReasonIn | None, key: Key, caller: Caller
 ) -> Response:
-    said = body or sent.MaybeReasonIn()
-    return answer(change(reason=said.reason, key=key_of(key, said), by=caller.name).to_dict())
+    reason = body or sent.MaybeReasonIn()
+    return answer(change(reason=reason.reason, key=key_of(key, reason), by=caller.name).to_dict())
 
 
 @router.post(f"{_TRIAL}/limits", response_model=Summary)

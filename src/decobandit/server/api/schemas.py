@@ -240,8 +240,8 @@ class OutcomesIn(Keyed):
         if self.counts is None:
             return self.outcome
         return {
-            arm: (own.good, own.pulls) if isinstance(own, CountIn) else own
-            for arm, own in self.counts.items()
+            arm: (counts.good, counts.pulls) if isinstance(counts, CountIn) else counts
+            for arm, counts in self.counts.items()
         }
 
 

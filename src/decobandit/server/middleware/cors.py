@@ -46,20 +46,24 @@ class Cors(HttpMiddleware):
             return
         headers = Headers(scope=scope)
         origin = headers.getlist("origin")
-        known = len(origin) == 1 and origin[0] in self.origins
-        if known and scope["method"] == "OPTIONS" and "access-control-request-method" in headers:
+        is_allowed = len(origin) == 1 and origin[0] in self.origins
+        if (
+            is_allowed
+            and scope["method"] == "OPTIONS"
+            and "access-control-request-method" in headers
+        ):
             answer = Response(status_code=204, headers=_allowing(origin[0]) | PREFLIGHT)
             await answer(scope, receive, send)
             return
         # a page cannot set this header of another site without being asked about above
-        scope.setdefault("state", {})["cors"] = known and "authorization" in headers
+        scope.setdefault("state", {})["cors"] = is_allowed and "authorization" in headers
 
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                own = MutableHeaders(scope=message)
-                own.add_vary_header("Origin")
-                if known:
-                    own.update(_allowing(origin[0]))
+                response_headers = MutableHeaders(scope=message)
+                response_headers.add_vary_header("Origin")
+                if is_allowed:
+                    response_headers.update(_allowing(origin[0]))
             await send(message)
 
         await self.app(scope, receive, with_headers)

@@ -24,15 +24,15 @@ class Observe(HttpMiddleware):
         self.metrics = metrics
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        given = request_context.request_id(Headers(scope=scope))
-        scope.setdefault("state", {})["request_id"] = given
+        request_id = request_context.request_id(Headers(scope=scope))
+        scope.setdefault("state", {})["request_id"] = request_id
         status = 0
 
         async def with_id(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                MutableHeaders(scope=message)[request_context.HEADER] = given
+                MutableHeaders(scope=message)[request_context.HEADER] = request_id
             await send(message)
 
         before = request_context.current.set(scope)

@@ -32,13 +32,13 @@ def allocations(
     ledger = ledger_of(trial.store, trial.id)
     numbers = numbers_of(ledger)
     listed = {slot.id: slot for slot in matching(ledger.allocations.values(), numbers, find)}
-    found = page_of_allocations(listed, after=after, limit=ALLOCATIONS_PER_PAGE, state=state)
+    listing = page_of_allocations(listed, after=after, limit=ALLOCATIONS_PER_PAGE, state=state)
     return page(
         request,
         "allocations.html.j2",
         trial=trial,
-        allocations=found.items,
-        next=found.next,
+        allocations=listing.items,
+        next=listing.next,
         first=after is None,
         state=state or "",
         find=find,

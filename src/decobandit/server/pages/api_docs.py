@@ -67,9 +67,12 @@ class Operation:
 def api_docs(request: Request) -> Response:
     """The page."""
     document = request.app.openapi()
-    found = list(operations(document))
+    all_operations = list(operations(document))
     order = [*dict.fromkeys(CHAPTERS.values()), OTHERS]
-    chapters = [(name, [each for each in found if each.chapter == name]) for name in order]
+    chapters = [
+        (name, [operation for operation in all_operations if operation.chapter == name])
+        for name in order
+    ]
     schemas: Tree = document["components"]["schemas"]
     models = [
         Model(name, schemas[name].get("description", ""), _keys(schemas[name], schemas))
@@ -85,16 +88,16 @@ def operations(document: Tree) -> Iterator[Operation]:
     for path, item in document["paths"].items():
         for method in METHODS:
             if method in item:
-                own = item[method]
+                operation = item[method]
                 yield Operation(
-                    own["operationId"],
+                    operation["operationId"],
                     method.upper(),
                     path,
-                    own["description"],
+                    operation["description"],
                     _chapter(path),
-                    [_parameter(each) for each in own.get("parameters", [])],
-                    _keys(_schema(own.get("requestBody", {})), models),
-                    list(_answers(own["responses"], models)),
+                    [_parameter(parameter) for parameter in operation.get("parameters", [])],
+                    _keys(_schema(operation.get("requestBody", {})), models),
+                    list(_answers(operation["responses"], models)),
                 )
 
 
@@ -110,8 +113,8 @@ def _parameter(tree: Tree) -> Entry:
 
 def _schema(body: Tree) -> Tree:
     """Of a body in JSON; empty where it is none."""
-    found: Tree = body.get("content", {}).get("application/json", {}).get("schema", {})
-    return found
+    schema: Tree = body.get("content", {}).get("application/json", {}).get("schema", {})
+    return schema
 
 
 def _answers(responses: Tree, models: Tree) -> Iterator[Model]:
@@ -119,19 +122,19 @@ def _answers(responses: Tree, models: Tree) -> Iterator[Model]:
         if status.startswith("2"):
             schema = _schema(response)
             for part in schema.get("anyOf", [schema]):
-                own = _resolved(part, models)
-                text = own.get("description", response["description"])
+                resolved = _resolved(part, models)
+                text = resolved.get("description", response["description"])
                 yield Model(status, text, _keys(part, models))
 
 
 def _keys(schema: Tree, models: Tree) -> list[Entry]:
     """The keys of an object; of one that may be left out, too."""
     parts = [_resolved(part, models) for part in schema.get("anyOf", [schema])]
-    own = next((part for part in parts if "properties" in part), {})
-    needed = own.get("required", [])
+    model = next((part for part in parts if "properties" in part), {})
+    needed = model.get("required", [])
     return [
         Entry(name, _linked(part), name in needed, part.get("description", ""))
-        for name, part in own.get("properties", {}).items()
+        for name, part in model.get("properties", {}).items()
     ]
 
 

@@ -55,7 +55,7 @@ PLANNING = (
     RuleField("question", "Question, for the report", ("question",), "text"),
 )
 RULES = ALLOCATION + STOPPING
-BY_NAME = {each.name: each for each in RULES + PLANNING}
+BY_NAME = {one.name: one for one in RULES + PLANNING}
 
 
 @dataclass(frozen=True)
@@ -86,16 +86,15 @@ class DesignDraft:
         return cls(values, tuple(rows + more))
 
     @classmethod
-    def from_design(cls, design: Design, others: Sequence[str]) -> DesignDraft:
-        """What would have to be typed; `others`: policies beside the one of the trial."""
+    def from_design(cls, design: Design, policies: Sequence[str]) -> DesignDraft:
+        """What would have to be typed; `policies`: policies beside the one of the trial."""
         tree = design.model_dump(mode="json", exclude_defaults=True)
-        values = {name: _typed(_at(tree, each.place)) for name, each in BY_NAME.items()}
+        values = {name: _typed(_at(tree, one.place)) for name, one in BY_NAME.items()}
         if design.test is not None:
             values |= {"test": design.test.kind, "level": _typed(_level(design))}
-        values |= {"compare": ", ".join(others), "draws": str(design.draws)}
+        values |= {"compare": ", ".join(policies), "draws": str(design.draws)}
         rows = tuple(
-            ScenarioRow(each.name, tuple(f"{p:.15g}" for p in each.truth))
-            for each in design.scenarios
+            ScenarioRow(one.name, tuple(f"{p:.15g}" for p in one.truth)) for one in design.scenarios
         )
         return cls(values, rows or (ScenarioRow(),))
 
@@ -107,7 +106,7 @@ class DesignDraft:
     @property
     def has_rules(self) -> bool:
         """Whether a rule was typed."""
-        return any(self.values.get(each.name) for each in RULES)
+        return any(self.values.get(rule.name) for rule in RULES)
 
     def named(self) -> list[tuple[int, ScenarioRow]]:
         """Rows of scenarios that have a name, with their numbers."""
@@ -127,10 +126,10 @@ class DesignDraft:
         if not self.has_rules and not self.named():
             return {}
         tree: dict[str, Any] = {"draws": int(DRAWS)}
-        for name, each in BY_NAME.items():
+        for name, rule in BY_NAME.items():
             text = self.values.get(name, "")
             if text:
-                _put(tree, self._place(each), _read(each, text, wrong))
+                _put(tree, self._place(rule), _read(rule, text, wrong))
         if self.values.get("level") and not self.values.get("test"):
             wrong["level"] = "choose a final test that it belongs to"
         tree["policies"] = [policy, *tree.get("policies", ())]
@@ -152,13 +151,13 @@ class DesignDraft:
                 return f"scenario-{self.named()[i][0]}"
             case ("test", "alpha"):
                 return "level"
-        found = (name for name, each in BY_NAME.items() if each.place == place[: len(each.place)])
-        return next(found, "control")
+        names = (name for name, rule in BY_NAME.items() if rule.place == place[: len(rule.place)])
+        return next(names, "control")
 
-    def _place(self, each: RuleField) -> tuple[str, ...]:
-        if each.name == "level" and self.values.get("test") in FINAL_TESTS[1:]:
+    def _place(self, rule: RuleField) -> tuple[str, ...]:
+        if rule.name == "level" and self.values.get("test") in FINAL_TESTS[1:]:
             return ("test", "alpha")
-        return each.place
+        return rule.place
 
 
 def label_of(name: str) -> str:
@@ -174,12 +173,12 @@ def _of(row: ScenarioRow, arm: int) -> str:
     return row.truth[arm - 1] if arm <= len(row.truth) else ""
 
 
-def _read(each: RuleField, text: str, wrong: dict[str, str]) -> Any:
-    if each.kind in ("text", "test"):
+def _read(rule: RuleField, text: str, wrong: dict[str, str]) -> Any:
+    if rule.kind in ("text", "test"):
         return text
-    if each.kind == "names":
+    if rule.kind == "names":
         return [name.strip() for name in text.split(",") if name.strip()]
-    return number(each.name, text, wrong, whole=each.kind == "whole")
+    return number(rule.name, text, wrong, whole=rule.kind == "whole")
 
 
 def number(name: str, text: str, wrong: dict[str, str], *, whole: bool = False) -> float:

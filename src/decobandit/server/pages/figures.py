@@ -113,14 +113,14 @@ def describe_decision(status: Status) -> str:
 
 def shown_terms(status: Status) -> list[tuple[str, str]]:
     """Columns of what a pull of an arm is worth that have numbers: title, attribute of an arm."""
-    known = (
+    terms = (
         ("Expected reward", "expected_reward"),
         ("Value of information", "value_of_information"),
         ("Index", "index"),
     )
     return [
         (title, key)
-        for title, key in known
+        for title, key in terms
         if any(getattr(a, key) is not None for a in status.arms)
     ]
 
@@ -166,7 +166,7 @@ def _shown_arms(status: Status) -> list[ArmStatus]:
     if len(status.arms) <= MAX_BARS:
         return list(status.arms)
     worth = [arm.index if arm.index is not None else arm.expected_reward for arm in status.arms]
-    best = np.argsort([-np.inf if each is None else each for each in worth])[::-1][:MAX_BARS]
+    best = np.argsort([-np.inf if value is None else value for value in worth])[::-1][:MAX_BARS]
     return [status.arms[k] for k in sorted(best)]
 
 

@@ -30,14 +30,14 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 def people(request: Request, number: Annotated[int, Query(alias="page", ge=1)] = 1) -> Response:
     """The access log, the latest first, and whether it is intact."""
     request.state.recorder.flush()
-    found = people_log(request.app.state.store)
-    pages = max(1, -(-len(found.events) // EVENTS_PER_PAGE))
+    log = people_log(request.app.state.store)
+    pages = max(1, -(-len(log.events) // EVENTS_PER_PAGE))
     number = min(number, pages)
-    latest = found.events[::-1][(number - 1) * EVENTS_PER_PAGE : number * EVENTS_PER_PAGE]
+    latest = log.events[::-1][(number - 1) * EVENTS_PER_PAGE : number * EVENTS_PER_PAGE]
     return page(
         request,
         "people.html.j2",
-        log=found,
+        log=log,
         rows=[(event, summary_of(event)) for event in latest],
         pages=pages,
         number=number,
@@ -46,11 +46,11 @@ def people(request: Request, number: Annotated[int, Query(alias="page", ge=1)] =
 
 def summary_of(event: Event) -> str:
     """What an event is about, in one line."""
-    known = event.data
+    data = event.data
     first, words = ("trial", "masked", "row", *WORDS, *LAST), WORDS | LAST
-    order = [*WORDS, *(name for name in known if name not in first), *LAST]
-    said = {name: _text(known[name]) for name in order if known.get(name) is not None}
-    return ", ".join(words.get(name, f"{name} {{}}").format(said[name]) for name in said)
+    order = [*WORDS, *(name for name in data if name not in first), *LAST]
+    texts = {name: _text(data[name]) for name in order if data.get(name) is not None}
+    return ", ".join(words.get(name, f"{name} {{}}").format(texts[name]) for name in texts)
 
 
 def _text(value: object) -> str:

@@ -92,7 +92,7 @@ async def _forecast(request: Request, form: Form, draft: Draft) -> Response:
         return await run_in_threadpool(lambda: _page(request, draft.loaded(state.limits)))
     problem, design = await run_in_threadpool(draft.designed, state.limits)
     with refusals():
-        found = await state.long_work.run(
+        forecast_result = await state.long_work.run(
             request, "plan", forecast, problem, COMPARED_POLICIES, chosen=draft.policy
         )
         result = None
@@ -100,7 +100,7 @@ async def _forecast(request: Request, form: Form, draft: Draft) -> Response:
             result = await state.long_work.run(
                 request, "plan", operating_characteristics, problem, design
             )
-        return await run_in_threadpool(_page, request, draft, found, design, result)
+        return await run_in_threadpool(_page, request, draft, forecast_result, design, result)
 
 
 async def _report(request: Request, form: Form, draft: Draft) -> Response:
@@ -144,9 +144,9 @@ def _refused(
 def _same(draft: Draft, problem: Problem, rules: Rules | None, store: Store) -> Trial:
     """The trial of that name, if it is the one of the form and has no allocations yet."""
     trial, policy = open_trial(draft.name, db=store), draft.policy
-    asked = (problem, rules, policy)
-    made = (trial.problem, trial.settings.rules, trial.policy)
-    if made != asked or trial.allocations():
+    wanted = (problem, rules, policy)
+    existing = (trial.problem, trial.settings.rules, trial.policy)
+    if existing != wanted or trial.allocations():
         raise Conflict("a trial of this name exists; choose another name")
     return trial
 
@@ -154,7 +154,7 @@ def _same(draft: Draft, problem: Problem, rules: Rules | None, store: Store) -> 
 def _page(
     request: Request,
     draft: Draft,
-    found: Forecast | None = None,
+    forecast_result: Forecast | None = None,
     design: Design | None = None,
     result: DesignResult | None = None,
     *,
@@ -163,15 +163,17 @@ def _page(
     status: int = 200,
 ) -> Response:
     values: dict[str, Any] = {}
-    if found is not None:
+    if forecast_result is not None:
         values = {
-            "bars": _bars(found),
-            "best_kind": None if found.best_bound is None else MEANINGS[found.best_bound.kind],
-            "missing": draft.policy not in [one.policy for one in found.policies],
+            "bars": _bars(forecast_result),
+            "best_kind": None
+            if forecast_result.best_bound is None
+            else MEANINGS[forecast_result.best_bound.kind],
+            "missing": draft.policy not in [one.policy for one in forecast_result.policies],
             "fields": draft.fields(),
             "ruled": design is not None and design.rules != Rules(),
             "designed": design is not None,
-            "copies": _copies(found.problem, draft, design),
+            "copies": _copies(forecast_result.problem, draft, design),
         }
     parts = [] if result is None else characteristics(result)
     return page(
@@ -180,7 +182,7 @@ def _page(
         status,
         draft=draft,
         policies=policy_names(),
-        plan=found,
+        plan=forecast_result,
         wrong=wrong,
         labels=LABELS,
         wrong_fields=fields or {},
@@ -202,24 +204,26 @@ def _copies(problem: Problem, draft: Draft, design: Design | None) -> list[tuple
     return [("Problem file (TOML)", "toml", as_toml(problem)), ("Python", "python", code)]
 
 
-def _bars(found: Forecast) -> list[dict[str, Any]]:
+def _bars(forecast_result: Forecast) -> list[dict[str, Any]]:
     """Every policy with the positions of its bar, in percent of the width."""
-    bound = 0.0 if found.best_bound is None else found.best_bound.value
-    high = max([bound, *(each.value + 2 * each.value_se for each in found.policies)])
+    bound = 0.0 if forecast_result.best_bound is None else forecast_result.best_bound.value
+    high = max(
+        [bound, *(policy.value + 2 * policy.value_se for policy in forecast_result.policies)]
+    )
     scale = 99.0 / high if high > 0 else 0.0
 
     def at(value: float) -> str:
         return f"{min(max(scale * value, 0.0), 100.0):.2f}"
 
-    equal = found.policies[-1].value  # the baseline comes last
+    equal = forecast_result.policies[-1].value  # the baseline comes last
     return [
-        asdict(each)
+        asdict(policy)
         | {
-            "width": at(each.value),
-            "low": at(each.value - 2 * each.value_se),
-            "high": at(each.value + 2 * each.value_se),
+            "width": at(policy.value),
+            "low": at(policy.value - 2 * policy.value_se),
+            "high": at(policy.value + 2 * policy.value_se),
             "equal": at(equal),
-            "bound": None if found.best_bound is None else at(bound),
+            "bound": None if forecast_result.best_bound is None else at(bound),
         }
-        for each in found.policies
+        for policy in forecast_result.policies
     ]

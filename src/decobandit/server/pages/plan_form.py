@@ -122,7 +122,7 @@ class Draft:
 
     def fields(self) -> list[tuple[str, str]]:
         """Names and values of the fields, for a hidden form."""
-        typed = {each.name: getattr(self, each.name) for each in fields(self)}
+        typed = {field.name: getattr(self, field.name) for field in fields(self)}
         single = [(key, value) for key, value in typed.items() if isinstance(value, str)]
         called = {"name": "arm"}
         arms = [
@@ -156,8 +156,8 @@ class Draft:
             for arm in problem.arms
         )
         deploy = "0" if problem.terminal is None else f"{problem.terminal.deploy:.15g}"
-        first, *others = _policies(design, self.policy)
-        typed = DesignDraft() if design is None else DesignDraft.from_design(design, others)
+        first, *rest = _policies(design, self.policy)
+        typed = DesignDraft() if design is None else DesignDraft.from_design(design, rest)
         if len(rows) * len(typed.scenarios) > MAX_FIELDS:
             return self
         filled = replace(
@@ -173,14 +173,14 @@ class Draft:
             unit=str(problem.unit),
         )
         try:
-            again, own = filled._table().designed()
+            again, own_design = filled._table().designed()
         except ValueError:  # rewards by stage, tables
             return self
         if again != problem:
             return self
-        said = None if design is None else _with_policies(design, [first, *others])
+        full_design = None if design is None else _with_policies(design, [first, *rest])
         few = len(rows) <= MOST_ARMS or design is None or not design.scenarios
-        return filled if few and own == said else replace(filled, file=self.file)
+        return filled if few and own_design == full_design else replace(filled, file=self.file)
 
     def ruled(self, limits: Limits) -> tuple[Problem, Rules | None]:
         """The problem, and the rules of a trial where there are some.
@@ -193,11 +193,11 @@ class Draft:
 
     def designed(self, limits: Limits) -> tuple[Problem, Design | None]:
         """The problem, and where there is one, its design with the chosen policy and equal."""
-        problem, given = self._designed(limits)
-        if given is None:
+        problem, typed_design = self._designed(limits)
+        if typed_design is None:
             return problem, None
-        chosen = dict.fromkeys([self.policy, *given.policies])
-        design = beside_equal(_with_policies(given, list(chosen)))
+        chosen = dict.fromkeys([self.policy, *typed_design.policies])
+        design = beside_equal(_with_policies(typed_design, list(chosen)))
         try:
             field = "compare"
             check_policies(design.policies, places=False)
@@ -206,17 +206,17 @@ class Draft:
         except ValueError as error:
             if self.file:
                 raise _bad_file(error) from None
-            said = str(error).removeprefix(f"{label_of(field)}: ")
-            raise FormError(f"{label_of(field)}: {said}", {field: said}) from None
+            message = str(error).removeprefix(f"{label_of(field)}: ")
+            raise FormError(f"{label_of(field)}: {message}", {field: message}) from None
         return problem, design
 
     def design_file(self, problem: Problem, design: Design) -> str:
         """A problem file with the design: the one that was given, where it has these policies."""
         try:
-            _, given = self._table_of_file().designed() if self.file else (problem, None)
+            _, file_design = self._table_of_file().designed() if self.file else (problem, None)
         except InvalidProblem:
-            given = None
-        if given is not None and beside_equal(given).policies == design.policies:
+            file_design = None
+        if file_design is not None and beside_equal(file_design).policies == design.policies:
             return "".join(f"{line}\n" for line in self.file.splitlines())  # forms send CRLF
         return format_problem(problem, design, format=self.format)
 
@@ -228,11 +228,11 @@ class Draft:
         try:
             trial_name(self.name)
         except TrialError as error:
-            said = str(error).removeprefix("name: ")
-            raise FormError(f"{NAME}: {said}", {"name": said}) from None
+            message = str(error).removeprefix("name: ")
+            raise FormError(f"{NAME}: {message}", {"name": message}) from None
         if self.policy not in policy_names():
-            said = "there is no policy of this name"
-            raise FormError(f"Policy: {said}", {"policy": said})
+            message = "there is no policy of this name"
+            raise FormError(f"Policy: {message}", {"policy": message})
         try:
             check_size(table, limits)
             return table.designed()
@@ -277,7 +277,7 @@ class Draft:
             **({"design": design} if design else {}),
         }
         if wrong:
-            key = next(iter(sorted(wrong, key=lambda each: "-" in each)))
+            key = next(iter(sorted(wrong, key=lambda name: "-" in name)))
             raise FormError(f"{_label_of(key)}: {wrong[key]}", wrong)
         try:
             return DesignedTable.from_tree(tree)
@@ -301,11 +301,11 @@ class Draft:
         return [i for i, _ in self._named()]
 
     def _refused(self, error: InvalidProblem) -> FormError:
-        said: dict[str, str] = {}
+        messages: dict[str, str] = {}
         for detail in error.errors():
             text = _in_words(one_line([detail], where=lambda _: ""))
-            said.setdefault(self._field(detail["loc"]), text)
-        return FormError(_in_words(error.line(self._label)), said)
+            messages.setdefault(self._field(detail["loc"]), text)
+        return FormError(_in_words(error.line(self._label)), messages)
 
     def _label(self, place: Place) -> str:
         match place:

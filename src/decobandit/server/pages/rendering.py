@@ -83,10 +83,10 @@ class Form:
     @property
     def reason(self) -> str:
         """Why, in a form that has to say so."""
-        said = self.text("reason")
-        if said is None:
+        reason = self.text("reason")
+        if reason is None:
             raise ApiError(422, "invalid", "give a reason; it is kept in the log")
-        return said
+        return reason
 
     @property
     def key(self) -> str | None:

@@ -45,7 +45,7 @@ def trials(
     An operator sees their names only, the oldest first.
     """
     caller, limits = request.state.principal, request.app.state.limits
-    found = page_of_trials(
+    listing = page_of_trials(
         request.app.state.store,
         limit=TRIALS_PER_PAGE,
         after=after,
@@ -58,12 +58,12 @@ def trials(
     return page(
         request,
         "trials.html.j2",
-        trials=sorted(found.items, key=lambda one: ranks.get(one.badge, len(ranks))),
-        next=found.next,
+        trials=sorted(listing.items, key=lambda one: ranks.get(one.badge, len(ranks))),
+        next=listing.next,
         first=after is None,
         archived=archived,
         state=None if caller.blinded else state,
-        hidden=0 if caller.blinded else found.hidden,
+        hidden=0 if caller.blinded else listing.hidden,
     )
 
 
@@ -72,8 +72,8 @@ def trials(
 
 def _local(address: str) -> str:
     """An address on this site: a login must not redirect to another one."""
-    plain = address.startswith("/") and not address.startswith("//")
-    return address if plain and address.isprintable() and "\\" not in address else "/"
+    is_path = address.startswith("/") and not address.startswith("//")
+    return address if is_path and address.isprintable() and "\\" not in address else "/"
 
 
 @router.get("/login")
@@ -134,12 +134,12 @@ def static(request: Request, name: str) -> Response:
                 404, "not_found", "figures need plotly, which is not installed"
             ) from None
     folder = files("decobandit.server.pages") / "static"
-    known = {entry.name: entry for entry in folder.iterdir()}
-    if name not in known:
+    static_files = {entry.name: entry for entry in folder.iterdir()}
+    if name not in static_files:
         raise ApiError(404, "not_found", "there is no such file")
     kind = KINDS[f".{name.rpartition('.')[2]}"]
     headers = {"Cache-Control": IMMUTABLE if "v" in request.query_params else "no-cache"}
-    return Response(known[name].read_bytes(), media_type=kind, headers=headers)
+    return Response(static_files[name].read_bytes(), media_type=kind, headers=headers)
 
 
 router.include_router(api_docs_page.router)

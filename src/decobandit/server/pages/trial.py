@@ -120,8 +120,8 @@ def _run_page(
     if current is None and not done and not find and len(pending) == 1:
         current = pending[0]
     slots = ledger.allocations
-    others = [slot for slot in pending if slot is not current]
-    waiting = matching(others, numbers, find)
+    rest = [slot for slot in pending if slot is not current]
+    waiting = matching(rest, numbers, find)
     pages = max(1, -(-len(waiting) // MAX_WAITING))
     start = (min(number, pages) - 1) * MAX_WAITING
     recent = [slot for slot in reversed(slots.values()) if slot.told][:LATEST_OUTCOMES]
@@ -151,7 +151,7 @@ def _run_page(
         now=current,
         numbers=numbers,
         waiting=shown,
-        any_waiting=bool(others),
+        any_waiting=bool(rest),
         find=find,
         browsing="find" in request.query_params or "page" in request.query_params,
         number=min(number, pages),
@@ -160,8 +160,8 @@ def _run_page(
         over=over,
         **(result_cards(report_for(request, trial)) if over else {}),
         stale={
-            made: ledger.since[made]
-            for made in stale_ids(ledger.since, request.app.state.limits.stale_after)
+            allocation: ledger.since[allocation]
+            for allocation in stale_ids(ledger.since, request.app.state.limits.stale_after)
         },
         kinds=kinds,
         said=_said(before, numbers.get(done, ""), outcome, blinded=caller.blinded),
@@ -172,7 +172,11 @@ def _run_page(
 
 def _numbers(caller: Principal, ledger: Ledger) -> Mapping[str, int | str]:
     """What allocations are called; blinded people must not count them, and see their ids."""
-    return {made: made for made in ledger.allocations} if caller.blinded else numbers_of(ledger)
+    return (
+        {allocation: allocation for allocation in ledger.allocations}
+        if caller.blinded
+        else numbers_of(ledger)
+    )
 
 
 def _called(caller: Principal, arm: str, trial: Trial) -> str:
@@ -302,7 +306,7 @@ def _refused(
         error = trial_error(error, blinded=request.state.principal.blinded)
     if error.status_code == 404:
         raise error
-    typed = {arm: (seen, "") for arm, seen in _fields(form, "other", "seen")}
+    typed = {arm: (text, "") for arm, text in _fields(form, "other", "seen")}
     typed |= {arm: (good, all_) for arm, good, all_ in _fields(form, "arm", "good", "pulls")}
     why = str(error.detail).removeprefix("counts: ")
     fields = (what, allocation, why, error.status_code, typed, form.one("reason"))
@@ -311,8 +315,8 @@ def _refused(
 
 def _counts(form: Form) -> dict[str, str]:
     """Outcomes of the arms whose fields were filled in: good ones and all, or others as text."""
-    others = _fields(form, "other", "seen")
-    counts = {arm: seen.strip() for arm, seen in others if seen.strip()}
+    fields = _fields(form, "other", "seen")
+    counts = {arm: text.strip() for arm, text in fields if text.strip()}
     for arm, good, pulls in _fields(form, "arm", "good", "pulls"):
         if good.strip() or pulls.strip():
             if not (good.strip() and pulls.strip()):
@@ -393,8 +397,8 @@ async def why_figures(
 
 def _figures(trial: Trial, dark: bool, expected: bool) -> Response:
     line = _expected_losses.of(trial) if expected else None
-    known = has_episode(trial.settings)
-    path = path_figure(trial.episode(), line, dark=dark) if known else None
+    has_figures = has_episode(trial.settings)
+    path = path_figure(trial.episode(), line, dark=dark) if has_figures else None
     return JSONResponse({"decision": decision_figure(trial.status(), dark=dark), "path": path})
 
 
@@ -415,10 +419,10 @@ async def audit(
     except Damaged:
         return await run_in_threadpool(_damaged, request, name)
     saw(request, log.trial)
-    found = None
+    check_result = None
     if log.whole:
-        found = await request.app.state.long_work.run(request, "replay", replayed, log.whole)
-    return await run_in_threadpool(_audited, request, log, check, found)
+        check_result = await request.app.state.long_work.run(request, "replay", replayed, log.whole)
+    return await run_in_threadpool(_audited, request, log, check, check_result)
 
 
 @dataclass(frozen=True)
@@ -441,11 +445,11 @@ def _log(request: Request, name: str, number: int, check: str) -> _Log:
         number = min(number, pages)
         start = (number - 1) * EVENTS_PER_PAGE
         events = trial.each_event(ledger)
-        whole = list(events) if check == "decisions" else []
+        all_events = list(events) if check == "decisions" else []
         # all are read and checked; those of the page are kept
         last = start + EVENTS_PER_PAGE
-        shown = [event for event in whole or events if start <= event.seq < last]
-        return _Log(trial, ledger, pages, number, shown, whole)
+        shown = [event for event in all_events or events if start <= event.seq < last]
+        return _Log(trial, ledger, pages, number, shown, all_events)
 
 
 def _audited(request: Request, log: _Log, check: str, replay: Replay | None) -> Response:
@@ -493,7 +497,7 @@ def _summary(event: Event, ledger: Ledger) -> str:
         return f"policy {data['plan']['policy']}"
     if "counts" in data:
         counts = counts_from(data["counts"])
-        return ", ".join(f"{arm} {told_text(told)}" for arm, told in counts)
+        return ", ".join(f"{arm} {told_text(outcome)}" for arm, outcome in counts)
     slot, reason = ledger.allocations.get(data.get("allocation", "")), data.get("reason", "")
     arm = "" if slot is None else slot.arm or f"{slot.size} pulls"
     if slot is not None and "outcome" in data:
