@@ -11,7 +11,7 @@ READY := $(VENV)/.ready
 PIP_FLAGS := --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-faults test-lowest lock check bench docs dist clean
+.PHONY: help setup demo test test-quick test-faults test-lowest lock check bench docs dist clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,9 +25,16 @@ demo: $(PLAIN) ## solve a problem, print the tables, reproduce the paper at a sm
 # machine code is kept on disk by the content of the kernels: compile once, before the workers share
 # it; each worker takes a half of the files, so that what a file's tests share is made once, and
 # helps the other when it is done
-test: $(READY) ## run the tests
+test: $(READY) ## run the tests; first the quick ones, with coverage
 	$(BIN)/deco warmup --all
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --cov --cov-report= @tests/quick.txt
+	$(BIN)/python tests/helpers/coverage_by_room.py
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --durations=10
+
+# tests/quick.txt lists some fast files of every room
+test-quick: $(READY) ## run the quick tests: two minutes
+	$(BIN)/deco warmup --all
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal @tests/quick.txt
 
 # the newest versions are tested by `make test`; these are the oldest that pyproject.toml allows
 test-lowest: $(READY) ## run the tests with the lowest direct dependencies, in .venv-lowest
@@ -67,7 +74,7 @@ dist: $(READY) ## build wheel and sdist in dist/, install the wheel in an empty 
 
 # machine code of kernels stays, in the user's cache folder: it is never out of date
 clean: ## remove the environment, caches and everything that was generated
-	rm -rf $(VENV) .venv-lowest demo benchmarks/results docs/_build docs/gallery docs/notebooks docs/reference/generated tests/artifacts dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-lowest demo benchmarks/results docs/_build docs/gallery docs/notebooks docs/reference/generated tests/artifacts dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # _version.py is listed because the installed metadata is a copy of it.

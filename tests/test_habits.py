@@ -56,3 +56,10 @@ def test_vision_is_short_and_says_what_is_never_done() -> None:
     text = " ".join(lines)
     for topic in ("contextual", "neural", "average-reward", "off-policy"):
         assert topic in text
+
+
+def test_quick_tests_have_files_of_every_room() -> None:
+    files = (ROOT / "tests/quick.txt").read_text().split()
+    assert all((ROOT / file).is_file() for file in files)
+    rooms = {path.name for path in (ROOT / "tests").iterdir() if any(path.glob("test_*.py"))}
+    assert rooms <= {file.split("/")[1] for file in files}
