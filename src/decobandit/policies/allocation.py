@@ -156,14 +156,14 @@ def largest_arms(
     if drawn and rng is None:
         raise InvalidArgument("ties are broken at random: pass a random generator as rng")
     rank = by_pulls * K * pulls.astype(np.int64) + by_position * np.arange(K)
-    left, given, rows = values.copy(), np.zeros((E, K), dtype=np.int64), np.arange(E)
+    left, units, rows = values.copy(), np.zeros((E, K), dtype=np.int64), np.arange(E)
     for _ in range(number):
         tied = left >= left.max(axis=1, keepdims=True) - tolerance
         order = rng.random((E, K)) if drawn and rng is not None else rank.astype(np.float64)
         arm = np.where(tied, order, np.inf).argmin(axis=1)
-        given[rows, arm] = 1
+        units[rows, arm] = 1
         left[rows, arm] = -np.inf
-    return given
+    return units
 
 
 def from_table(table: Floats, states: States) -> Floats:
@@ -226,18 +226,18 @@ def restricted(chances: Floats, allowed: Allowed | None) -> Floats:
     """Chances of the arms allowed, scaled up to 1; even where they have none."""
     if allowed is None:
         return chances
-    kept = np.where(allowed, chances, 0.0)
-    total = kept.sum(axis=1, keepdims=True)
+    shares = np.where(allowed, chances, 0.0)
+    total = shares.sum(axis=1, keepdims=True)
     even = allowed / allowed.sum(axis=1, keepdims=True)
-    return np.asarray(np.where(total > 0.0, kept / np.where(total > 0.0, total, 1.0), even))
+    return np.asarray(np.where(total > 0.0, shares / np.where(total > 0.0, total, 1.0), even))
 
 
 def drawn_arms(chances: Floats, units: int, rng: np.random.Generator) -> Ints:
     """Units of every arm, (E, K): on average `units` times its chance, and within 1 of it."""
     edges = np.cumsum(chances, axis=1)
     if units > 1:  # each edge is moved by the same fraction of a unit, then rounded down
-        moved = np.floor(units * edges / edges[:, -1:] + rng.random((len(edges), 1)))
-        moved[:, -1] = units
-        return np.asarray(np.diff(moved, axis=1, prepend=0.0), dtype=np.int64)
+        steps = np.floor(units * edges / edges[:, -1:] + rng.random((len(edges), 1)))
+        steps[:, -1] = units
+        return np.asarray(np.diff(steps, axis=1, prepend=0.0), dtype=np.int64)
     arm = (rng.random(len(chances))[:, None] * edges[:, -1:] >= edges[:, :-1]).sum(axis=1)
     return np.asarray(arm[:, None] == np.arange(chances.shape[1]), dtype=np.int64)

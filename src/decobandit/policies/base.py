@@ -233,7 +233,8 @@ class Policy(Shown, ABC):
         if self.has_distribution:
             arms = self.problem.n_arms
             return [
-                (once_each(own, arms), chance) for own, chance in self.distribution(stage, state)
+                (once_each(chosen, arms), chance)
+                for chosen, chance in self.distribution(stage, state)
             ]
         return [(self.allocation(stage, state), 1.0)]
 
@@ -382,8 +383,8 @@ class Policy(Shown, ABC):
         """Index of every arm, (arms,); None where arms have none."""
         if not self.has_table:
             return None
-        found: Floats = from_table(self.stage_index(stage), States.of(self.problem, [state]))[0]
-        return found
+        values: Floats = from_table(self.stage_index(stage), States.of(self.problem, [state]))[0]
+        return values
 
     def price(self, stage: int) -> float | None:
         """Price of a pull that the index is compared with; None where there is none."""

@@ -134,11 +134,11 @@ def policy_class(name: str, *, places: bool = True) -> type[Policy]:
         _allowed.add(name)
         return kind
     more = "; or package.module:Class" if places else ""
-    known = policy_names()
-    near = get_close_matches(name.lower(), known, n=1)
+    names = policy_names()
+    near = get_close_matches(name.lower(), names, n=1)
     meant = f"; did you mean {near[0]!r}?" if near else ""
     raise InvalidArgument(
-        f"no policy is called {name!r}{meant}; known: {', '.join(known)}{more}", field="policy"
+        f"no policy is called {name!r}{meant}; known: {', '.join(names)}{more}", field="policy"
     )
 
 
@@ -151,12 +151,12 @@ def _imported(where: str, name: str) -> type[Policy]:
 
     module, _, attribute = where.partition(":")
     try:
-        found = import_module(module)
+        loaded = import_module(module)
     except ModuleNotFoundError as error:
         if error.name is not None and not f"{module}.".startswith(f"{error.name}."):
             raise  # the module is there, and imports one that is not
         raise InvalidArgument(f"policy {name!r}: there is no module {error.name!r}") from None
-    kind = vars(found).get(attribute)
+    kind = vars(loaded).get(attribute)
     if kind is None:
         raise InvalidArgument(f"policy {name!r}: {module} has no {attribute!r}")
     if not (isinstance(kind, type) and issubclass(kind, Policy)):
@@ -220,8 +220,8 @@ def make_policy(
 
     check_problem(problem)
     context = Context(problem, tol=tol, ties=tie_rule(ties), given=solution)
-    (made,) = make_policies(context, [policy])
-    return made
+    (made_policy,) = make_policies(context, [policy])
+    return made_policy
 
 
 def make_policies(
@@ -241,9 +241,9 @@ def make_policies(
         else _checked(policy, context.problem)
         for policy in policies
     ]
-    made = [kind if isinstance(kind, Policy) else _made(kind, context) for kind in classes]
+    made_policies = [kind if isinstance(kind, Policy) else _made(kind, context) for kind in classes]
     names = {policy for policy in policies if isinstance(policy, str)}
-    pairs = zip(policies, made, strict=True)
+    pairs = zip(policies, made_policies, strict=True)
     return [policy for name, policy in pairs if name != DEFAULT_POLICY or policy.name not in names]
 
 

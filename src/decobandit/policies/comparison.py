@@ -275,12 +275,12 @@ def _grid(edges: Floats, margin: float) -> Grid:
         edge_q = 2.0 * np.log(np.maximum(np.cos(edges / 2.0), 0.0))
     edge_p[-1] = edge_q[0] = 0.0
     edge_q[-1] = -np.inf  # cos(pi / 2) is not quite zero
-    moved = np.sin(theta / 2.0) ** 2 + margin
-    target = 2.0 * np.arcsin(np.sqrt(np.clip(moved, 0.0, 1.0)))
+    shifted = np.sin(theta / 2.0) ** 2 + margin
+    target = 2.0 * np.arcsin(np.sqrt(np.clip(shifted, 0.0, 1.0)))
     panel = np.clip(np.searchsorted(edges, target, side="right") - 1, 0, half.size - 1)
     local = (target - edges[panel]) / half[panel] - 1.0
     shift = _lagrange(x, local)
-    panel = np.where(moved <= 0.0, -1, np.where(moved >= 1.0, half.size, panel))
+    panel = np.where(shifted <= 0.0, -1, np.where(shifted >= 1.0, half.size, panel))
     return Grid(
         edge_p,
         edge_q,
@@ -463,8 +463,8 @@ def best_probabilities(a: Floats, b: Floats, low: Floats, span: Floats) -> Float
     chances = _best_at_common_points(kinds, counts) if many else np.zeros(len(kinds))
     for i, kind in enumerate(() if many else kinds):
         if varying[i]:
-            others = counts - (np.arange(len(kinds)) == i)
-            chances[i] = _chance(kind, kinds[varying], others[varying], floor)
+            rivals = counts - (np.arange(len(kinds)) == i)
+            chances[i] = _chance(kind, kinds[varying], rivals[varying], floor)
         elif kind[2] == floor:
             below = [cdf(k[0], k[1], _odds(np.array([floor]), k))[0] for k in kinds]
             chances[i] = np.prod(np.where(varying, below, 1.0) ** counts) / counts[i]
@@ -486,12 +486,12 @@ def _best_at_common_points(kinds: Floats, counts: npt.NDArray[np.int64]) -> Floa
     np.cumprod(powers[:-1], axis=0, out=before[1:])
     after[:-1] = np.cumprod(powers[:0:-1], axis=0)[::-1]
     density = np.stack([_density(a, b, y) for a, b in kinds[:, :2]])
-    own = below ** (counts[:, None] - 1)  # others of its own kind
-    return np.asarray((density * before * after * own) @ weights, dtype=np.float64)
+    same_kind = below ** (counts[:, None] - 1)  # others of its own kind
+    return np.asarray((density * before * after * same_kind) @ weights, dtype=np.float64)
 
 
-def _chance(kind: Floats, kinds: Floats, others: npt.NDArray[np.int64], floor: float) -> float:
-    """Chance of one arm against `others` many of each kind, and against `floor`."""
+def _chance(kind: Floats, kinds: Floats, rivals: npt.NDArray[np.int64], floor: float) -> float:
+    """Chance of one arm against `rivals` many of each kind, and against `floor`."""
     a, b = kind[:2]
     points = [_quantiles(a, b), _BENDS]
     for other in kinds:
@@ -507,7 +507,7 @@ def _chance(kind: Floats, kinds: Floats, others: npt.NDArray[np.int64], floor: f
     half = np.diff(cuts)[:, None] / 2.0
     y = (cuts[:-1, None] + half * (1.0 + _NODES)).ravel()
     density = _density(a, b, y)
-    for other, count in zip(kinds, others, strict=True):
+    for other, count in zip(kinds, rivals, strict=True):
         if count:
             density *= cdf(other[0], other[1], _moved(y, kind, other)) ** count
     return float(density @ (half * _WEIGHTS).ravel())

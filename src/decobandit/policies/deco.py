@@ -180,8 +180,8 @@ def distinct_states(states: States) -> tuple[Ints, Ints, Ints, Ints]:
     problem, pulls, good = states.problem, states.pulls, states.good
     most = int(pulls.max(initial=0)) + 1
     code = (problem.group_of_arm * most + pulls) * most + good
-    known, where = np.unique(code, return_inverse=True)
-    group, rest = np.divmod(known, most * most)
+    codes, where = np.unique(code, return_inverse=True)
+    group, rest = np.divmod(codes, most * most)
     n, g = np.divmod(rest, most)
     return group, n, g, where.reshape(pulls.shape).astype(np.int64)
 
@@ -201,16 +201,16 @@ def over_groups(relaxation: OneArmValues, group: Ints, n: Ints, g: Ints, lookup:
     Where some outcomes of a unit are pending, the average over what they may be.
     """
     unit = relaxation.problem.unit
-    found = [(group == k, int(k)) for k in np.unique(group)]
+    masks = [(group == k, int(k)) for k in np.unique(group)]
     out: Floats | None = None
-    for own, k in found:
-        whole = np.flatnonzero(own & (n % unit == 0))
-        values = lookup(k, n[whole], g[whole])
+    for mask, k in masks:
+        complete = np.flatnonzero(mask & (n % unit == 0))
+        values = lookup(k, n[complete], g[complete])
         if out is None:
             out = np.empty((group.size, values.shape[1]))
-        out[whole] = values
+        out[complete] = values
         arms = relaxation.problem.groups[k]
-        for i in np.flatnonzero(own & (n % unit > 0)):
+        for i in np.flatnonzero(mask & (n % unit > 0)):
             missing = unit - int(n[i]) % unit
             chance = np.empty(missing + 1)
             beta_binomial(arms.alpha + g[i], arms.beta + n[i] - g[i], missing, chance)
@@ -229,9 +229,9 @@ def knapsacks(values: Floats, where: Ints, allowed: npt.NDArray[np.bool_] | None
     if allowed is not None and not allowed.all():
         where[~allowed] = len(values)
         values = np.vstack([values, none])
-    given = np.empty(where.shape, dtype=np.int64)
-    in_parts(len(where), lambda first, last: share_each(values, where, first, last, given))
-    return given
+    units = np.empty(where.shape, dtype=np.int64)
+    in_parts(len(where), lambda first, last: share_each(values, where, first, last, units))
+    return units
 
 
 class ReplannedDecoPolicy(Policy):
@@ -268,11 +268,11 @@ class ReplannedDecoPolicy(Policy):
             policy = DecoPolicy(left, prices, ties=self.ties)
             for t in range(last - first):
                 now = _state(episodes, e)
-                seen = State(
+                since = State(
                     tuple(np.subtract(now.good, before.good).tolist()),
                     tuple(np.subtract(now.bad, before.bad).tolist()),
                 )
-                for i, arm in enumerate(policy.select(t, seen, rng)):
+                for i, arm in enumerate(policy.select(t, since, rng)):
                     pull(episodes, e, t, i, arm)
 
 

@@ -65,7 +65,7 @@ class ForwardGittinsPolicy(IndexPolicy):
         assert rng is not None
         if not self.problem.is_binary:
             return self._share_measured(stage, states, rng)
-        given, arms = np.empty(states.pulls.shape, dtype=np.int64), ArmArrays(self.problem)
+        shares, arms = np.empty(states.pulls.shape, dtype=np.int64), ArmArrays(self.problem)
         forward_units(
             self._tables,
             self.problem.group_of_arm,
@@ -78,9 +78,9 @@ class ForwardGittinsPolicy(IndexPolicy):
             self.problem.units,
             self._tolerance,
             rng,
-            given,
+            shares,
         )
-        return given
+        return shares
 
     @cached_property
     def _tables(self) -> Floats:
@@ -115,14 +115,14 @@ class ForwardGittinsPolicy(IndexPolicy):
         total = np.repeat(states.stats[..., 1], units, axis=0)
         every = None if states.allowed is None else np.repeat(states.allowed, units, axis=0)
         position, place = rng.integers(units, size=E * units), np.arange(E * units)
-        given = np.zeros((E * units, K), dtype=np.int64)
+        shares = np.zeros((E * units, K), dtype=np.int64)
         for i in range(units):  # blocks are imagined, one for each unit, up to its position
             taken = self._largest(stage, n[place], total[place], every, place, rng)
             there = position[place] == i
-            given[place[there], taken[there]] = 1
+            shares[place[there], taken[there]] = 1
             place, taken = place[~there], taken[~there]
             self._imagine(n, total, place, taken, rng)
-        return np.asarray(given.reshape(E, units, K).sum(axis=1))
+        return np.asarray(shares.reshape(E, units, K).sum(axis=1))
 
     def _largest(
         self,

@@ -62,9 +62,9 @@ def _lasting_ranks(problem: Problem) -> str | None:
     factor = np.array([group.reward_factor[:T] for group in problem.groups])
     largest = int(np.argmax(np.abs(factor[:, 0])))
     scale = factor[largest] / (factor[largest, 0] or 1.0)
-    moved = base - scale * base[:, :1]
+    offset = base - scale * base[:, :1]
     alike = np.isclose(factor, scale * factor[:, :1], rtol=1e-12, atol=0.0).all(axis=0)
-    stages = alike & np.isclose(moved, moved[:1], rtol=1e-12, atol=1e-12).all(axis=0)
+    stages = alike & np.isclose(offset, offset[:1], rtol=1e-12, atol=1e-12).all(axis=0)
     stages &= scale > 0.0
     if stages.all():
         return None
@@ -207,17 +207,17 @@ class IdsPolicy(IndexPolicy):
             best = _best_given(a, weight, under)  # (E, K, M)
             here = best * weight[a][:, None, :]
             chance = here.sum(axis=2)
-            whole = chance.sum(axis=1, keepdims=True)
-            joint[:, :, a] = (here * middle[:, None, :]).sum(axis=2) / whole
+            total = chance.sum(axis=1, keepdims=True)
+            joint[:, :, a] = (here * middle[:, None, :]).sum(axis=2) / total
             if not self.by_variance:
                 gain[:, a] = _information(best @ self._by_outcome(stage, a, stats[a], x))
-        return np.ascontiguousarray(chance / whole), joint, gain
+        return np.ascontiguousarray(chance / total), joint, gain
 
     def _points(self, stage: int, arm: int, stats: Floats) -> Floats:
         means = self._laws[self.problem.group_of_arm[arm]].points(stats, self._z[arm])
         points = np.asarray(self._base[arm, stage] + self._factor[arm, stage] * means)
-        known = points[:, 0] == points[:, -1]  # the law is a step: one point stands before it
-        points[known, 0] -= BEFORE * np.maximum(1.0, np.abs(points[known, 0]))
+        is_step = points[:, 0] == points[:, -1]  # the law is a step: one point stands before it
+        points[is_step, 0] -= BEFORE * np.maximum(1.0, np.abs(points[is_step, 0]))
         return points
 
     def _below(self, stage: int, arm: int, stats: Floats, x: Floats) -> Floats:
@@ -225,8 +225,8 @@ class IdsPolicy(IndexPolicy):
         base, factor = self._base[arm, stage], self._factor[arm, stage]
         if factor == 0.0:
             return np.asarray(x >= base, dtype=float)
-        found = self._laws[self.problem.group_of_arm[arm]].cdf(stats, (x - base) / factor)
-        return found if factor > 0.0 else np.asarray(1.0 - found)
+        probability = self._laws[self.problem.group_of_arm[arm]].cdf(stats, (x - base) / factor)
+        return probability if factor > 0.0 else np.asarray(1.0 - probability)
 
     def _by_outcome(self, stage: int, arm: int, stats: Floats, x: Floats) -> Floats:
         """P(outcome y, mean reward in bin j), (E, M, J)."""
@@ -251,19 +251,19 @@ class VarianceIdsPolicy(IdsPolicy):
 def _best_given(a: int, weight: Floats, under: Floats) -> Floats:
     """C_ia[j] of all arms i, (E, K, M); weight and under (K, E, M)."""
     K, E, M = weight.shape
-    found = np.empty((E, K, M))
-    others = [k for k in range(K) if k != a]
+    values = np.empty((E, K, M))
+    rivals = [k for k in range(K) if k != a]
     rest = np.ones((E, M))
-    for i in others:  # what stands before each of them, then what stands behind
-        found[:, i] = rest
+    for i in rivals:  # what stands before each of them, then what stands behind
+        values[:, i] = rest
         rest = rest * under[i]
-    found[:, a] = rest
+    values[:, a] = rest
     rest = np.ones((E, M))
-    for i in reversed(others):
-        term = weight[i] * found[:, i] * rest
+    for i in reversed(rivals):
+        term = weight[i] * values[:, i] * rest
         rest = rest * under[i]
-        found[:, i] = np.cumsum(term[:, ::-1], axis=1)[:, ::-1] - 0.5 * term
-    return found
+        values[:, i] = np.cumsum(term[:, ::-1], axis=1)[:, ::-1] - 0.5 * term
+    return values
 
 
 def _information(table: Floats) -> Floats:

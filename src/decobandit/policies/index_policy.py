@@ -139,21 +139,21 @@ class IndexPolicy(Policy):
         """Index of every arm in one state, (arms,); None in batches, which units decide."""
         if self.batches and stage < self.problem.horizon:
             return None
-        found: Floats = self.values_at(stage, States.of(self.problem, [state]))[0]
-        return found
+        values: Floats = self.values_at(stage, States.of(self.problem, [state]))[0]
+        return values
 
     @property
     def by_arm(self) -> bool:
         """Whether the index of an arm depends on its own statistics alone."""
         return type(self).index is not IndexPolicy.index
 
-    def by_group(self, states: States, each: Callable[[int, Floats], Floats]) -> Floats:
+    def by_group(self, states: States, compute: Callable[[int, Floats], Floats]) -> Floats:
         """`each(group, stats)` of the arms of every group together, (E, K)."""
         if len(self.problem.groups) == 1:
-            return each(0, states.of_group(0))
+            return compute(0, states.of_group(0))
         values = np.empty(states.stats.shape[:2])
         for k, group in enumerate(self.problem.groups):
-            values[:, group.members] = each(k, states.of_group(k))
+            values[:, group.members] = compute(k, states.of_group(k))
         return values
 
     def arm_stats(self, states: States) -> list[Floats]:
@@ -240,11 +240,11 @@ class IndexPolicy(Policy):
         return self.index(stage, group, np.asarray(stats, dtype=float))
 
     def arm_index(self, stage: int, group: int, stats: Stats) -> ArmIndex:
-        known = np.array(stats, dtype=float)
-        reward = float(self.reward_of(stage, group, self.problem.groups[group].model.mean(known)))
+        row = np.array(stats, dtype=float)
+        reward = float(self.reward_of(stage, group, self.problem.groups[group].model.mean(row)))
         if stage >= self.problem.horizon:
             return ArmIndex(reward)
-        index = self.exact_index(stage, group, known)
+        index = self.exact_index(stage, group, row)
         if not self.splits_index:
             return ArmIndex(index)
         return ArmIndex(index, reward, index - reward, self.price(stage))
@@ -309,9 +309,9 @@ class IndexPolicy(Policy):
         number, pulls = round(self.problem.pulls[stage]), pulls_made(states)
         if self.ties == "random":
             return largest_arms(values, pulls, number, self._tolerance, self.ties, rng)
-        given, values = np.zeros(pulls.shape, dtype=np.int64), np.array(values, order="C")
-        pull_largest(values, pulls, number, self._tolerance, *TIE_SIGNS[self.ties], given)
-        return given
+        units, values = np.zeros(pulls.shape, dtype=np.int64), np.array(values, order="C")
+        pull_largest(values, pulls, number, self._tolerance, *TIE_SIGNS[self.ties], units)
+        return units
 
     def share_units(self, stage: int, states: States, rng: np.random.Generator | None) -> Ints:
         """Units of every arm of a batch, (E, K): each to the largest index, as expected so far."""
@@ -330,7 +330,7 @@ class IndexPolicy(Policy):
         if states.allowed is not None and not states.allowed.all():
             place[~states.allowed] = len(index)
             index = np.vstack([index, np.full(self.problem.units, -np.inf)])
-        given = np.empty(place.shape, dtype=np.int64)
+        shares = np.empty(place.shape, dtype=np.int64)
         give_by_index(
             index,
             place,
@@ -340,10 +340,10 @@ class IndexPolicy(Policy):
             *TIE_SIGNS[self.ties],
             rng or np.random.default_rng(0),
             0,
-            len(given),
-            given,
+            len(shares),
+            shares,
         )
-        return given
+        return shares
 
     def unit_indices(self, stage: int, group: int, stats: Floats) -> Floats:
         """Index of every unit of a batch in every state, (S, width) -> (S, units)."""
@@ -400,9 +400,9 @@ class IndexPolicy(Policy):
         if self.ties == "random":
             near = values >= values.max(axis=1, keepdims=True) - self._tolerance
             return np.asarray(near / near.sum(axis=1, keepdims=True))
-        given, pulls = np.zeros(values.shape, dtype=np.int64), pulls_made(states)
-        pull_largest(values, pulls, 1, self._tolerance, *TIE_SIGNS[self.ties], given)
-        return given.astype(float)
+        chosen, pulls = np.zeros(values.shape, dtype=np.int64), pulls_made(states)
+        pull_largest(values, pulls, 1, self._tolerance, *TIE_SIGNS[self.ties], chosen)
+        return chosen.astype(float)
 
     def _pending_values(self, stage: int, states: States) -> Floats:
         """Index of every arm, on average over outcomes that are pending, (E, K)."""

@@ -97,12 +97,12 @@ class KnowledgeGradientPolicy(SharesPolicy):
             base, factor = float(self._base[k, t]), float(self._factor[k, t])
             if factor == 0.0:
                 continue
-            others = np.where(r[:, k] >= best, order[:, -2], best)
-            c = (others - base) / factor
+            rival = np.where(r[:, k] >= best, order[:, -2], best)
+            c = (rival - base) / factor
             above = group.model.excess(stats, c)
             if factor < 0.0:  # E(c - m)^+ = E(m - c)^+ - (mean - c)
                 above = above - (means[:, k] - c)
-            rise[:, k] = count * (others + abs(factor) * above - best)
+            rise[:, k] = count * (rival + abs(factor) * above - best)
         return rise
 
     # -- a loop of its own --------------------------------------------------------------------

@@ -73,17 +73,19 @@ class LawTables:
 
             x = self.kind.mean(stats)[:, None] + self.kind.sd(stats)[:, None] * SCORES
             f, slope = ndtr(SCORES), np.exp(-0.5 * SCORES**2) / np.sqrt(2.0 * np.pi)
-            return [(own, f, slope / sd) for own, sd in zip(x, self.kind.sd(stats), strict=True)]
-        kept, keys = self._kept, [state.tobytes() for state in stats]
-        new = [i for i, key in enumerate(keys) if key not in kept]
+            return [
+                (points, f, slope / sd) for points, sd in zip(x, self.kind.sd(stats), strict=True)
+            ]
+        cache, keys = self._kept, [state.tobytes() for state in stats]
+        new = [i for i, key in enumerate(keys) if key not in cache]
         if new:
             if self._knots > MAX_KNOTS:
-                kept, new, self._knots = {}, list(range(len(keys))), 0
-            made = self._made(stats[new])
-            kept = kept | {keys[i]: table for i, table in zip(new, made, strict=True)}
-            self._knots += sum(table[0].size for table in made)
-            self._kept = kept
-        return [kept[key] for key in keys]
+                cache, new, self._knots = {}, list(range(len(keys))), 0
+            tables = self._made(stats[new])
+            cache = cache | {keys[i]: table for i, table in zip(new, tables, strict=True)}
+            self._knots += sum(table[0].size for table in tables)
+            self._kept = cache
+        return [cache[key] for key in keys]
 
     def _made(self, stats: Floats) -> list[tuple[Floats, Floats, Floats]]:
         least, most = self.kind.mean_range

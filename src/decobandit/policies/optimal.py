@@ -121,33 +121,33 @@ class OptimalPolicy(IndexPolicy):
                 f"stage {stage} pulls {self._pulls(stage, state)} arms; single arms have no value"
             )
         arms = range(self.problem.n_arms)
-        found: dict[object, float] = {}
+        values: dict[object, float] = {}
         for arm in arms:
             kind = self._kind(arm, state)
-            if kind not in found:
-                found[kind] = self.value_of((arm,), stage, state)
-        return np.array([found[self._kind(arm, state)] for arm in arms])
+            if kind not in values:
+                values[kind] = self.value_of((arm,), stage, state)
+        return np.array([values[self._kind(arm, state)] for arm in arms])
 
     def select(
         self, stage: int, state: State, rng: np.random.Generator | None = None
     ) -> tuple[int, ...]:
         """Positions of the arms to pull, the least pulled first."""
         if self._shapes is not None:
-            given = self.allocation(stage, state, rng)
+            units = self.allocation(stage, state, rng)
             if self.batches:
-                return sole_arm(given, self.name)
-            return tuple(np.flatnonzero(given).tolist())
+                return sole_arm(units, self.name)
+            return tuple(np.flatnonzero(units).tolist())
         number, pulls = self._pulls(stage, state), state.pulls
         if number == 1:
             return (break_tie(self._tied(stage, state), pulls, self.ties, rng),)
-        found: dict[object, tuple[float, tuple[int, ...]]] = {}
+        choices: dict[object, tuple[float, tuple[int, ...]]] = {}
         for arms in self._sets(pulls, number):
             kinds = tuple(sorted(self._kind(arm, state) for arm in arms))
-            if kinds not in found:
-                found[kinds] = self.value_of(arms, stage, state), arms
-        best = max(value for value, _ in found.values())
+            if kinds not in choices:
+                choices[kinds] = self.value_of(arms, stage, state), arms
+        best = max(value for value, _ in choices.values())
         least = self._least(best)
-        return next(arms for value, arms in found.values() if value >= least)
+        return next(arms for value, arms in choices.values() if value >= least)
 
     @property
     def has_distribution(self) -> bool:
@@ -177,8 +177,8 @@ class OptimalPolicy(IndexPolicy):
         if self._shapes is not None:
             if self.problem.units == 1:
                 return super().probabilities(stage, states, rng)
-            given = self.allocate_many(stage, states, rng)
-            return np.asarray(given / given.sum(axis=1, keepdims=True))
+            chosen = self.allocate_many(stage, states, rng)
+            return np.asarray(chosen / chosen.sum(axis=1, keepdims=True))
         if self._dense is None:
             return super(IndexPolicy, self).probabilities(stage, states, rng)
         pulls = states.pulls

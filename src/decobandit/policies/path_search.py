@@ -154,27 +154,27 @@ def choose_path(
     if problem.stages > MOST_STAGES:
         return _simulated(problem, ties)
     try:
-        found = _exact_values(problem, ties, limit_states)
+        exact = _exact_values(problem, ties, limit_states)
     except TooLarge:
         return _simulated(problem, ties)
-    most = max(found.values())
-    best = next(path for path in found if found[path] >= most - SAME * abs(most))
-    return ChosenPath(best, found[best], len(found), "exact")
+    most = max(exact.values())
+    best = next(path for path in exact if exact[path] >= most - SAME * abs(most))
+    return ChosenPath(best, exact[best], len(exact), "exact")
 
 
 def _exact_values(problem: Problem, ties: TieRule, limit: int) -> dict[PricePath, float]:
     """What each candidate earns, the flat path first; as many as may be followed in all."""
-    ticked = (ticked_path(*each, problem.horizon) for each in CANDIDATES)
+    ticked = (ticked_path(*candidate, problem.horizon) for candidate in CANDIDATES)
     candidates = (PricePath(), *ticked) if is_steady(problem) else CHANGING_CANDIDATES
-    found, states = dict[PricePath, float](), 0
+    values, states = dict[PricePath, float](), 0
     for path in candidates:
         policy = CalibratedPolicy(problem, path, ties=ties)
         result = exact_value(policy, limit)
-        found[path] = result.value
+        values[path] = result.value
         states += result.states
         if states > MOST_STATES_IN_ALL:
             break
-    return found
+    return values
 
 
 def exact_value(policy: Policy, limit_states: int) -> Evaluation:
@@ -206,11 +206,11 @@ def _simulated(problem: Problem, ties: TieRule) -> ChosenPath:
             CalibratedPolicy(short, path, name=str(path), sweeps=COMPARED_SWEEPS, ties=ties)
             for path in (default_path(short), PricePath())
         ]
-        found = on_common_draws(policies, DRAWS, PER_DRAW)
+        simulation = on_common_draws(policies, DRAWS, PER_DRAW)
     except ValueError:  # rewards that do not define a shorter problem, or have no tables
         return default
     first, flat = (policy.name for policy in policies)
-    gain = found.difference(flat, first)
+    gain = simulation.difference(flat, first)
     better = gain.value > ERRORS * gain.value_se
     path = PricePath() if better else default.path
     return ChosenPath(path, None, len(policies), "simulated")

@@ -28,20 +28,20 @@ def mean_values(
     """`values` (..., width) -> (...), on average once all pending outcomes (E,) are known; (E,)."""
     both = np.column_stack([pending, stats])
     rows, place = np.unique(both, axis=0, return_inverse=True)
-    found, known = np.empty(len(rows)), rows[:, 1:]
+    means, counts = np.empty(len(rows)), rows[:, 1:]
     for count in np.unique(rows[:, 0]).astype(int):
-        own = np.flatnonzero(rows[:, 0] == count)
+        rows_of_count = np.flatnonzero(rows[:, 0] == count)
         if count == 0:
-            found[own] = values(known[own])
+            means[rows_of_count] = values(counts[rows_of_count])
             continue
         # states of an arm's own are merged by `ahead` if they are asked for one by one
         size = 1 if kind.ordered else max(1, CHUNK // (kind.width * _ways(kind, count)))
-        for begin in range(0, len(own), size):
-            part = own[begin : begin + size]
-            law = kind.ahead(known[part], count, MOST if kind.finite else sys.maxsize)
+        for begin in range(0, len(rows_of_count), size):
+            part = rows_of_count[begin : begin + size]
+            law = kind.ahead(counts[part], count, MOST if kind.finite else sys.maxsize)
             assert law is not None  # `_ways` has refused
-            found[part] = (law[0] * values(law[1])).sum(axis=-1)
-    return np.asarray(found[place.reshape(-1)])
+            means[part] = (law[0] * values(law[1])).sum(axis=-1)
+    return np.asarray(means[place.reshape(-1)])
 
 
 def as_expected(states: States) -> States:

@@ -152,8 +152,8 @@ class Curve:
         self, number: int, low: float, high: float, size: int, before: Floats | None
     ) -> Piece:
         """Solve at both ends; `before`: what has been solved at the left one already."""
-        known = np.empty((0, 3)) if before is None else before
-        left = np.concatenate([known, self._solved(low, np.arange(len(known), size))])
+        points = np.empty((0, 3)) if before is None else before
+        left = np.concatenate([points, self._solved(low, np.arange(len(points), size))])
         right = self._solved(high, np.arange(size))
         middle = self._solved((low + high) / 2.0, np.arange(size))
         error = middle_error(left, right, middle, high - low)

@@ -75,8 +75,8 @@ class ArmReport:
         rare = {"probability", "pulls", "share", "seen", "posterior"}
         if self.posterior is not None:
             rare |= {"good", "bad", "posterior_good", "posterior_bad"}
-        own = {k: v for k, v in vars(self).items() if k != "name"}
-        return {k: v for k, v in own.items() if k not in rare or v is not None}
+        fields = {k: v for k, v in vars(self).items() if k != "name"}
+        return {k: v for k, v in fields.items() if k not in rare or v is not None}
 
 
 @record_class()
@@ -194,8 +194,8 @@ def recommend(
     """
     check_problem(problem)
     context = Context(problem, tol=tol, ties=tie_rule(ties), given=solution)
-    (found,) = recommend_each(context, [policy], state, rng=rng)
-    return found
+    (recommendation,) = recommend_each(context, [policy], state, rng=rng)
+    return recommendation
 
 
 def recommend_each(
@@ -207,27 +207,27 @@ def recommend_each(
 ) -> list[Recommendation]:
     """What each of several policies pulls next; the state is checked before any is made."""
     problem = context.problem
-    seen = _seen(state, problem)
-    seen.check(problem)
-    stage = next_stage(problem, seen)
-    return [_decided(made, stage, seen, rng) for made in make_policies(context, policies)]
+    checked = _seen(state, problem)
+    checked.check(problem)
+    stage = next_stage(problem, checked)
+    return [_decided(policy, stage, checked, rng) for policy in make_policies(context, policies)]
 
 
-def _decided(made: Policy, stage: int, seen: State, rng: Rng) -> Recommendation:
-    problem, pulls, price = made.problem, None, made.price(stage)
+def _decided(policy: Policy, stage: int, seen: State, rng: Rng) -> Recommendation:
+    problem, pulls, price = policy.problem, None, policy.price(stage)
     if price is not None:
         price /= float(problem.survival[stage])
     if problem.repeat:
-        pulls = made.allocation(stage, seen, generator_of(rng))
+        pulls = policy.allocation(stage, seen, generator_of(rng))
         chosen = tuple(sorted(np.flatnonzero(pulls).tolist(), key=lambda arm: -pulls[arm]))
     else:
-        chosen = made.select(stage, seen, generator_of(rng))
+        chosen = policy.select(stage, seen, generator_of(rng))
     return Recommendation(
-        policy=made.name,
+        policy=policy.name,
         chosen=tuple(problem.arms[arm].name for arm in chosen),
         stage=stage,
         price=price,
-        arms=_reports(made, stage, seen, pulls),
+        arms=_reports(policy, stage, seen, pulls),
         deploy=stage == problem.horizon,
         pulls=pulls,
         state=seen,
@@ -270,11 +270,11 @@ def _reports(
 
 def known_of_arm(problem: Problem, state: State, k: int) -> dict[str, Any]:
     """What has been observed of an arm, and what is known of it."""
-    seen = state.others[k] if state.others else None
-    if seen is not None:
+    text = state.others[k] if state.others else None
+    if text is not None:
         kind = problem.groups[problem.group_of_arm[k]].model
         none = dict.fromkeys(("good", "bad", "posterior_good", "posterior_bad"))
-        return {**none, "seen": seen.text, "posterior": kind.format.describe(seen.stats)}
+        return {**none, "seen": text.text, "posterior": kind.format.describe(text.stats)}
     good, bad, prior = state.good[k], state.bad[k], problem.arms[k].beta
     return {
         "good": good,
@@ -301,7 +301,7 @@ def _expected_rewards(problem: Problem, stage: int, state: State) -> Floats:
         return ArmArrays(problem).expected_reward(stage, state)
     groups = [problem.groups[k] for k in problem.group_of_arm]
     pairs = zip(groups, state.stats(problem), strict=True)
-    means = [float(group.model.mean(own)) for group, own in pairs]
+    means = [float(group.model.mean(stats)) for group, stats in pairs]
     return np.array(
         [
             group.reward_base[stage] + group.reward_factor[stage] * mean
@@ -357,35 +357,41 @@ def indices_of_arm(
     """
     problem = context.problem
     position = arm_position(problem, arm)
-    own = problem.groups[int(problem.group_of_arm[position])]
-    stats = _stats(own, stage, good, bad, state)
-    check_stats(problem, stage, own, stats)
-    good_seen, bad_seen = (int(n) for n in stats) if own.is_binary else (None, None)
-    name, text = problem.arms[position].name, own.model.format.write(stats)
+    arms = problem.groups[int(problem.group_of_arm[position])]
+    stats = _stats(arms, stage, good, bad, state)
+    check_stats(problem, stage, arms, stats)
+    good_seen, bad_seen = (int(n) for n in stats) if arms.is_binary else (None, None)
+    name, text = problem.arms[position].name, arms.model.format.write(stats)
     group = int(problem.group_of_arm[position])
     return [
         NamedIndex(
-            made.name, name, stage, good_seen, bad_seen, text, made.arm_index(stage, group, stats)
+            policy.name,
+            name,
+            stage,
+            good_seen,
+            bad_seen,
+            text,
+            policy.arm_index(stage, group, stats),
         )
-        for made in make_policies(context, policies)
+        for policy in make_policies(context, policies)
     ]
 
 
-def _stats(own: Group, stage: int, good: int, bad: int, state: str | None) -> Stats:
+def _stats(group: Group, stage: int, good: int, bad: int, state: str | None) -> Stats:
     if state is not None:
         if good or bad:
             raise InvalidArgument(
                 "state: give it, or good and bad outcomes, not both", field="state"
             )
         try:
-            return own.model.format.read(state)
+            return group.model.format.read(state)
         except ValueError as error:
             raise InvalidArgument(f"state: {error}", field="state") from None
-    if own.is_binary:
+    if group.is_binary:
         return (good, bad)
     if good or bad:
         raise InvalidArgument(
-            f"good, bad: {own.model.word} arms have other outcomes; give the state, for example "
-            f"{own.model.format.write(own.model.initial())}"
+            f"good, bad: {group.model.word} arms have other outcomes; give the state, for example "
+            f"{group.model.format.write(group.model.initial())}"
         )
-    return own.model.initial()
+    return group.model.initial()

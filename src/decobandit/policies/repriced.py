@@ -146,15 +146,15 @@ class RepricedDecoPolicy(DecoPolicy):
     def share_units(self, stage: int, states: States, rng: np.random.Generator | None) -> Ints:
         group, n, g, where = distinct_states(states)
         chosen = self.members(stage, group, n, g, where)
-        given = np.empty(where.shape, dtype=np.int64)
+        shares = np.empty(where.shape, dtype=np.int64)
         for code in np.unique(chosen):
-            own = np.flatnonzero(chosen == code)
-            used, at = np.unique(where[own], return_inverse=True)
+            rows = np.flatnonzero(chosen == code)
+            used, at = np.unique(where[rows], return_inverse=True)
             relaxation = self.family.relaxation(self._member(int(code)))
             values = values_of_states(relaxation, stage, group[used], n[used], g[used])
-            some = None if states.allowed is None else states.allowed[own]
-            given[own] = knapsacks(values, at.reshape(-1, where.shape[1]).astype(np.int64), some)
-        return given
+            some = None if states.allowed is None else states.allowed[rows]
+            shares[rows] = knapsacks(values, at.reshape(-1, where.shape[1]).astype(np.int64), some)
+        return shares
 
     def members(self, stage: int, group: Ints, n: Ints, g: Ints, where: Ints) -> Ints:
         """The member of the smallest bound in every episode, as a code, (E,)."""
@@ -165,25 +165,25 @@ class RepricedDecoPolicy(DecoPolicy):
         while moving.size:
             around = self._neighbours(place[moving])
             for code in np.unique(around[around >= 0]):
-                asked = moving[np.any(around == code, axis=1)]
-                asked = asked[np.isnan(phi[asked, code])]
-                if asked.size:
-                    phi[asked, code] = self._phi(int(code), stage, group, n, g, where, asked)
-            seen = np.where(around >= 0, phi[moving[:, None], np.maximum(around, 0)], np.inf)
-            best = around[np.arange(moving.size), seen.argmin(axis=1)]
-            moved = best != place[moving]
+                wanted = moving[np.any(around == code, axis=1)]
+                wanted = wanted[np.isnan(phi[wanted, code])]
+                if wanted.size:
+                    phi[wanted, code] = self._phi(int(code), stage, group, n, g, where, wanted)
+            around_phi = np.where(around >= 0, phi[moving[:, None], np.maximum(around, 0)], np.inf)
+            best = around[np.arange(moving.size), around_phi.argmin(axis=1)]
+            changes = best != place[moving]
             place[moving] = best
-            moving = moving[moved]
+            moving = moving[changes]
         return place
 
     def _phi(
-        self, code: int, stage: int, group: Ints, n: Ints, g: Ints, where: Ints, asked: Ints
+        self, code: int, stage: int, group: Ints, n: Ints, g: Ints, where: Ints, rows: Ints
     ) -> Floats:
         """The dual function of what is left, in the episodes asked for."""
         member = self._member(code)
         values = self.family.state_values(member, stage, group, n, g)
-        total = np.empty(asked.size)
-        sum_by_episode(values, where, asked, total)
+        total = np.empty(rows.size)
+        sum_by_episode(values, where, rows, total)
         left = self.problem.pulls[stage:] @ self.family.prices(member)[stage:]
         return total + float(left)
 

@@ -61,8 +61,8 @@ class RuledPolicy(Policy):
 
     @property
     def has_distribution(self) -> bool:
-        known = self.inner.has_distribution or not self.inner.randomised
-        return known and self.problem.pulls_per_stage == 1
+        is_exact = self.inner.has_distribution or not self.inner.randomised
+        return is_exact and self.problem.pulls_per_stage == 1
 
     def select(
         self, stage: int, state: State, rng: np.random.Generator | None = None
@@ -83,10 +83,10 @@ class RuledPolicy(Policy):
         if self.settled(states).all():
             chances = np.zeros(states.pulls.shape)
         else:
-            asked = states
+            rows = states
             for rule in self.obeyed:
-                asked = rule.restrict(asked)
-            chances = self.inner.probabilities(stage, asked, rng)
+                rows = rule.restrict(rows)
+            chances = self.inner.probabilities(stage, rows, rng)
         for rule in self.obeyed:
             chances = rule.adjust(chances, states)
         return chances
@@ -100,12 +100,12 @@ class RuledPolicy(Policy):
             return self.in_units(self.probabilities(stage, states, rng), rng)
         if not self.inner.randomised and pending_in(states).any():
             states = as_expected(states)  # else arms that wait would be given more
-        given, free = np.empty(states.pulls.shape, np.int64), self.unruled(states)
+        units, free = np.empty(states.pulls.shape, np.int64), self.unruled(states)
         states = states.at(stage)
         for rows, allot in ((free, self._allot_freely), (~free, self._allot_by_rules)):
             if rows.any():
-                given[rows] = allot(stage, states.rows(rows), rng)
-        return given
+                units[rows] = allot(stage, states.rows(rows), rng)
+        return units
 
     def _allot_freely(self, stage: int, states: States, rng: np.random.Generator | None) -> Ints:
         return self.inner.allocate_many(stage, States(states.problem, states.stats), rng)
@@ -114,24 +114,24 @@ class RuledPolicy(Policy):
         if self.problem.repeat:
             return self.in_units(self.probabilities(stage, states, rng), rng)
         # where a stage pulls several different arms, only rules that decide alone change it
-        given = np.zeros(states.pulls.shape)
+        shares = np.zeros(states.pulls.shape)
         for rule in self.obeyed:
-            given = rule.adjust(given, states)
-        return np.rint(given * self.problem.pulls_per_stage).astype(np.int64)
+            shares = rule.adjust(shares, states)
+        return np.rint(shares * self.problem.pulls_per_stage).astype(np.int64)
 
     def in_units(self, chances: Floats, rng: np.random.Generator | None = None) -> Ints:
         """Pulls of every arm of a stage that is shared by these chances, (E, K)."""
         units = self.problem.units if self.problem.repeat else 1
-        whole = chances * units
-        if np.abs(whole - np.rint(whole)).max(initial=0.0) < 1e-9:
-            given: Ints = np.rint(whole).astype(np.int64)
+        exact = chances * units
+        if np.abs(exact - np.rint(exact)).max(initial=0.0) < 1e-9:
+            nearest: Ints = np.rint(exact).astype(np.int64)
         elif rng is None:
             raise InvalidArgument(
                 f"policy {self.name!r} draws arms: pass a random generator as rng", field="rng"
             )
         else:
-            given = drawn_arms(chances, units, rng)
-        return given * self.problem.unit
+            nearest = drawn_arms(chances, units, rng)
+        return nearest * self.problem.unit
 
     def unruled(self, states: States) -> npt.NDArray[np.bool_]:
         """Whether the rules leave the choice to the policy, in each of these states, (E,)."""

@@ -71,13 +71,13 @@ def _proper(shares: Floats) -> Floats:
 def rounded(shares: Floats, units: int) -> Ints:
     """Whole units by largest remainders, (E, K); of equal ones the arms that stand first."""
     exact = units * shares
-    given = np.floor(exact + 1e-9).astype(np.int64)
-    left = units - given.sum(axis=1)
-    left_over = np.round(exact - given, 9)  # equal ones may differ by rounding
+    floor = np.floor(exact + 1e-9).astype(np.int64)
+    left = units - floor.sum(axis=1)
+    left_over = np.round(exact - floor, 9)  # equal ones may differ by rounding
     order = np.argsort(-left_over, axis=1, kind="stable")
     rank = np.empty_like(order)
     np.put_along_axis(rank, order, np.arange(shares.shape[1])[None, :], axis=1)
-    return np.asarray(given + (rank < left[:, None]), dtype=np.int64)
+    return np.asarray(floor + (rank < left[:, None]), dtype=np.int64)
 
 
 def in_parts(episodes: int, work: Callable[[int, int], None]) -> None:

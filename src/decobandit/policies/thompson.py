@@ -87,11 +87,11 @@ class ThompsonPolicy(IndexPolicy):
         return largest_arms(drawn, states.pulls, self.problem.pulls_per_stage, 0.0, "random", rng)
 
     def share_units(self, stage: int, states: States, rng: np.random.Generator | None) -> Ints:
-        given = np.zeros(states.stats.shape[:2], dtype=np.int64)
+        shares = np.zeros(states.stats.shape[:2], dtype=np.int64)
         for _ in range(self.problem.units):
             drawn = of_allowed(self.values(stage, states, rng), states)
-            given[np.arange(len(given)), drawn.argmax(axis=1)] += 1
-        return given
+            shares[np.arange(len(shares)), drawn.argmax(axis=1)] += 1
+        return shares
 
     def select(
         self, stage: int, state: State, rng: np.random.Generator | None = None
