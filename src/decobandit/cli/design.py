@@ -136,7 +136,7 @@ def _print_scenario(result: designs.DesignResult, scenario: designs.ScenarioResu
         print(f"pulls of the first {MAX_ARM_ROWS} arms; --json has all of them")
     if scenario.policies and scenario.policies[0].select_best is None:
         equal = "all arms are equal: there is no best one to select"
-        print(equal if problems.has_unknown_means(found.problem) else problems.NO_UNKNOWN_MEANS)
+        print(equal if problems.has_unknown_means(result.problem) else problems.NO_UNKNOWN_MEANS)
 
 
 def _fitting(labels: list[str], columns: list[list[str]]) -> Iterator[list[list[str]]]:

@@ -62,7 +62,7 @@ class Weighed:
 
 
 def checked_state(state: object, problem: Problem) -> State:
-    """The state; an error where it is something else, or cannot be one of the problem."""
+    """Return the state; refuse anything that cannot be a state of the problem."""
     if not isinstance(state, State):
         raise TypeError(f"state: {shown(state)} is not a decobandit.State; State.parse reads text")
     state.check(problem)
@@ -70,7 +70,7 @@ def checked_state(state: object, problem: Problem) -> State:
 
 
 def next_stage(problem: Problem, state: State) -> int:
-    """The stage that a state is before; a ValueError where nothing is left to pull."""
+    """Return the stage that comes after a state; refuse a state with nothing left to pull."""
     stage = state.stage(problem.pulls_per_stage)
     if stage >= problem.stages:
         raise InvalidArgument(
@@ -80,7 +80,7 @@ def next_stage(problem: Problem, state: State) -> int:
 
 
 def check_turn(problem: Problem, stage: int, state: State) -> None:
-    """A ValueError unless a policy can be asked for the arms of this stage in this state."""
+    """Refuse unless a policy can choose the arms of this stage in this state."""
     if not 0 <= stage < problem.stages:
         raise InvalidArgument(
             f"stage: {stage} is not allowed; must be 0..{problem.stages - 1}", field="stage"
@@ -103,13 +103,13 @@ def allowed_in(states: States) -> Allowed:
 
 
 def pending_in(states: States) -> Ints:
-    """Pulls whose outcomes are not known yet, (E, K)."""
+    """Return pulls whose outcomes are pending, (E, K)."""
     pending = states.pending
     return np.zeros(states.stats.shape[:2], np.int64) if pending is None else pending
 
 
 def pulls_made(states: States) -> Ints:
-    """Pulls of every arm whether their outcomes are known or pending, (E, K)."""
+    """Return pulls of every arm, recorded and pending, (E, K)."""
     return states.pulls if states.pending is None else states.pulls + states.pending
 
 
@@ -122,7 +122,7 @@ def of_allowed(values: Floats, states: States) -> Floats:
 
 
 def once_each(arms: Sequence[int], n_arms: int, unit: int = 1) -> tuple[int, ...]:
-    """Pulls of every arm if each of these is given one unit."""
+    """Return pulls of every arm if each of these gets one unit."""
     pulls = [0] * n_arms
     for arm in arms:
         pulls[arm] += unit
@@ -173,7 +173,7 @@ def from_table(table: Floats, states: States) -> Floats:
 
 
 def sole_arm(pulls: Sequence[int], policy: str) -> tuple[int]:
-    """The arm of a deployment, or of a stage that is one pull; a ValueError where it is a batch."""
+    """Return the arm of a deployment or of a single pull; refuse a batch."""
     if sum(pulls) != 1:
         raise InvalidArgument(
             f"policy {policy!r} shares {sum(pulls)} pulls among arms at a stage: ask for the pulls "
@@ -183,7 +183,7 @@ def sole_arm(pulls: Sequence[int], policy: str) -> tuple[int]:
 
 
 def chances_by_table(problem: Problem, index: Floats, ties: TieRule, states: States) -> Floats:
-    """The largest index, averaged over pending outcomes; index (groups, slab)."""
+    """Return the largest index, averaged over pending outcomes; index (groups, slab)."""
     groups = [problem.groups[k] for k in problem.group_of_arm]
     alpha = np.array([group.alpha for group in groups])
     beta = np.array([group.beta for group in groups])

@@ -166,7 +166,7 @@ class Policy(Shown, ABC):
     # -- pulls of every arm -------------------------------------------------------------------
 
     def allocate(self, state: State, *, rng: np.random.Generator | None = None) -> tuple[int, ...]:
-        """Pulls of every arm in this state: the whole stage, shared among the arms.
+        """Return pulls of every arm in this state, for the whole stage.
 
         Parameters
         ----------
@@ -196,14 +196,14 @@ class Policy(Shown, ABC):
     def allocation(
         self, stage: int, state: State, rng: np.random.Generator | None = None
     ) -> tuple[int, ...]:
-        """Pulls of every arm at a stage in one state, (arms,)."""
+        """Return pulls of every arm at a stage in one state, (arms,)."""
         (pulls,) = self.allocate_many(stage, States.of(self.problem, [state]), rng).tolist()
         return tuple(pulls)
 
     def allocate_many(
         self, stage: int, states: States, rng: np.random.Generator | None = None
     ) -> Ints:
-        """Pulls of every arm in many states at once, (E, K); in batches, whole units.
+        """Return pulls of every arm in many states at once, (E, K); in batches, whole units.
 
         By default one unit of each arm of `select`, asked row by row: once in equal rows unless it
         draws. Fewer outcomes may be known than the stage implies, where some are pending.
@@ -229,7 +229,7 @@ class Policy(Shown, ABC):
         return ask_each(ask, states, drawn=drawn)
 
     def allotments(self, stage: int, state: State) -> Allotments:
-        """Pulls of every arm that the policy may make, with their probabilities."""
+        """Return the possible allocations with their probabilities."""
         if self.has_distribution:
             arms = self.problem.n_arms
             return [
@@ -262,7 +262,7 @@ class Policy(Shown, ABC):
 
     @classmethod
     def make(cls, context: Context) -> Policy:
-        """The policy for a problem; `context` has the tie rule, and the prices when asked for."""
+        """Make the policy for a problem; `context` has the tie rule and the prices."""
         return cls(context.problem)  # type: ignore[call-arg]
 
     @classmethod
@@ -280,14 +280,14 @@ class Policy(Shown, ABC):
 
     @classmethod
     def successor(cls, context: Context, planned: int) -> Policy:
-        """The policy that takes over after `planned` stages, up to the horizon of the context.
+        """Return the policy that takes over after `planned` stages, up to the true horizon.
 
         By default the one that is made for that horizon: it learns of it at the planned end.
         """
         return cls.make(context)
 
     def record(self) -> Mapping[str, float] | None:
-        """What it was tuned to; `make` with these as `context.parameters` makes it again."""
+        """Return tuned parameters, which `make` takes as `context.parameters`."""
         return None
 
     @classmethod
@@ -296,7 +296,7 @@ class Policy(Shown, ABC):
         return cls.record is not Policy.record
 
     def live(self, cones: Cones) -> Policy:
-        """The same policy for the single decisions of a trial; `cones`: at the trial's prices."""
+        """Return the policy for single decisions of a trial; `cones`: at the trial's prices."""
         return self
 
     def has_tables(self, stage: int) -> bool:
@@ -304,7 +304,7 @@ class Policy(Shown, ABC):
         return True
 
     def refuse_large(self) -> None:  # most have none
-        """A ValueError where its tables need more memory than there is; none of them is made."""
+        """Refuse if the tables need more memory than there is, before any is computed."""
 
     # -- tables, loops, probabilities ---------------------------------------------------------
 
@@ -324,7 +324,7 @@ class Policy(Shown, ABC):
         raise NotImplementedError(f"policy {self.name!r} has no loop of its own")
 
     def distribution(self, stage: int, state: State) -> Distribution:
-        """The arms that may be pulled, with their probabilities."""
+        """Return the arms that may be pulled, with their probabilities."""
         raise NotImplementedError(f"policy {self.name!r} does not tell its probabilities")
 
     @classmethod
@@ -391,11 +391,11 @@ class Policy(Shown, ABC):
         return None
 
     def tables_at(self, prices: Floats) -> OneArmValues | None:
-        """The one-arm tables at these prices, where the policy holds them already."""
+        """Return the one-arm tables at these prices if the policy holds them."""
         return None
 
     def weigh(self, stage: int, ways: Ways, taken: tuple[int, ...]) -> Weighed | None:
-        """What each arm is worth over the states that may hold, given arms taken at this stage.
+        """Return the value of each arm over the possible states, given arms already taken.
 
         None: the policy draws, or can only be asked in a state; a trial then draws the pending
         outcomes and asks.

@@ -179,7 +179,7 @@ def make_policy(
     ties: TieRule = DEFAULT_TIES,
     solution: DualSolution | None = None,
 ) -> Policy:
-    """A policy for a problem, by its name.
+    """Make a policy for a problem by its name.
 
     Parameters
     ----------
@@ -280,7 +280,7 @@ def _neither(policy: object) -> str:
 
 
 def make_successor(context: Context, policy: str | Policy, true_horizon: int) -> Policy:
-    """The policy that takes over after the planned horizon, up to a later true one."""
+    """Return the policy that takes over after the planned horizon, up to a later true one."""
     kind, ties = (
         (policy_class(policy), context.ties)
         if isinstance(policy, str)

@@ -61,7 +61,7 @@ def compare_arms(
 
 
 def _pull_values(problem: Problem, rewards: bool, stage: int | None) -> tuple[Floats, Floats]:
-    """Base and factor, (arms,) each."""
+    """Return base and factor, (arms,) each."""
     if stage is None:
         return Rules(compare="reward" if rewards else "outcome").pull_values(problem)
     groups = [problem.groups[k] for k in problem.group_of_arm]
@@ -412,7 +412,7 @@ def _with_allowed(place: Ints, states: States) -> Ints:
 def _as_reward(
     table: tuple[Floats, Floats, Floats], base: float, factor: float
 ) -> tuple[Floats, Floats, Floats]:
-    """The table of base + factor times the mean."""
+    """Return the table of base + factor times the mean."""
     x, f, m = table
     if x.size == 2:
         return _step(base + factor * float(x[1]))
@@ -427,7 +427,7 @@ def _as_reward(
 
 
 def _step(x: float) -> tuple[Floats, Floats, Floats]:
-    """The table of a mean reward that is known: a line as steep as numbers allow."""
+    """Return the table of a known mean reward: a line as steep as doubles allow."""
     low = min(float(np.nextafter(x, -np.inf)), x - SMALLEST_STEP)
     return np.array([low, x]), np.array([0.0, 1.0]), np.full(2, 1.0 / (x - low))
 
@@ -547,7 +547,7 @@ def _moved(y: Floats, here: Floats, there: Floats) -> Floats:
 
 
 def _log_distance(offset: float, span: float, unit: float, log_p: Floats, least: float) -> Floats:
-    """log of (offset + span p) / unit, -inf where that is not positive."""
+    """Return log((offset + span p) / unit), -inf if that is not positive."""
     if abs(offset) <= least:
         return np.asarray(log_p + np.log(span / unit))
     with np.errstate(divide="ignore"):
@@ -569,7 +569,7 @@ def cdf(a: float, b: float, y: Floats) -> Floats:
 
 
 def _lower_tail(a: float, b: float, y: Floats) -> Floats:
-    """The same for y up to 0: p^a / (a B(a, b)) where p is too small for a double."""
+    """Return the quantile for y up to 0: p^a / (a B(a, b)) if p is too small for a double."""
     from scipy.special import betainc, betaln, expit
 
     with np.errstate(over="ignore"):
@@ -600,7 +600,7 @@ def _lower(a: float, b: float) -> Floats:
 
 
 def _bisected(a: float, b: float) -> Floats:
-    """The same for large parameters."""
+    """Return the quantile for large parameters, by bisection."""
     from scipy.special import betainc, betaincc, betaln, expit
 
     low, high = np.full(_LEVELS.size, -_MAX_LOG_ODDS), np.full(_LEVELS.size, _MAX_LOG_ODDS)

@@ -83,7 +83,7 @@ class Context:
         return self.solution if self.play_given else at_canonical_prices(self.solution)
 
     def solution_for(self, bound: bool | None = None) -> DualSolution | None:
-        """The solution, for a bound beside policies; None where it is not there and not wanted.
+        """Return the solution for a bound shown with policies; None if it is absent and not needed.
 
         bound: whether it is to be solved for that alone; None: where that is quick.
         """

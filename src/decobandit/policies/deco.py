@@ -87,7 +87,7 @@ class DecoPolicy(IndexPolicy):
 
     @classmethod
     def successor(cls, context: Context, planned: int) -> Policy:
-        """The dual solved again for the stages left, from the posteriors of that moment."""
+        """Solve the dual again for the remaining stages, from the posteriors at that time."""
         return ReplannedDecoPolicy(context.problem, planned, ties=context.ties)
 
     @property
@@ -111,7 +111,7 @@ class DecoPolicy(IndexPolicy):
     # -- single pulls -------------------------------------------------------------------------
 
     def terms(self, stage: int, state: State) -> list[Terms]:
-        """Expected reward and value of information of every arm; binary outcomes."""
+        """Return expected reward and value of information of every arm; binary outcomes."""
         return [
             self._terms(stage, int(group), good, bad)
             for group, good, bad in zip(
@@ -196,7 +196,7 @@ def values_of_states(relaxation: OneArmValues, stage: int, group: Ints, n: Ints,
 
 
 def over_groups(relaxation: OneArmValues, group: Ints, n: Ints, g: Ints, lookup: Lookup) -> Floats:
-    """What `lookup(k, n, g)` finds in states of whole units of group k, for all states.
+    """Apply `lookup(k, n, g)` to states of whole units of each group k, for all states.
 
     Where some outcomes of a unit are pending, the average over what they may be.
     """
@@ -251,7 +251,7 @@ class ReplannedDecoPolicy(Policy):
     def select(
         self, stage: int, state: State, rng: np.random.Generator | None = None
     ) -> tuple[int, ...]:
-        """The choice if the planned end were now."""
+        """Choose as if the planned end were now."""
         left = remaining_problem(self.problem, stage, state)
         policy = DecoPolicy(left, whole_solution(left, tol=self._tol).prices, ties=self.ties)
         return policy.select(0, State.fresh(left.n_arms), rng)

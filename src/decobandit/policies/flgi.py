@@ -133,7 +133,7 @@ class ForwardGittinsPolicy(IndexPolicy):
         place: Ints,
         rng: np.random.Generator,
     ) -> Ints:
-        """The arm of largest index in each row; n, total (rows, K)."""
+        """Return the arm of largest index in each row; n, total (rows, K)."""
         at = self.compared(stage)
         mean = (self._prior_total + total) / (self._prior_pulls + n)
         ahead = np.abs(self._factor[:, at]) * self._ahead[np.arange(n.shape[1]), n.astype(np.int64)]

@@ -115,7 +115,7 @@ class IdsPolicy(IndexPolicy):
         return True
 
     def distribution(self, stage: int, state: State) -> Distribution:
-        """The arms that may be pulled, with their probabilities."""
+        """Return the arms that may be pulled, with their probabilities."""
         check_turn(self.problem, stage, state)
         if stage >= self.problem.horizon:
             return [(self.select(stage, state), 1.0)]

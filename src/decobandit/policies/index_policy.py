@@ -117,7 +117,7 @@ class IndexPolicy(Policy):
         )
 
     def values(self, stage: int, states: States, rng: np.random.Generator | None = None) -> Floats:
-        """What arms are compared by at a stage before any deployment, (E, K)."""
+        """Return the values that arms are compared by before any deployment, (E, K)."""
         if self.by_arm:
             return self.by_group(states, partial(self.index, stage))
         rows, place = distinct_rows(states)
@@ -163,19 +163,19 @@ class IndexPolicy(Policy):
     # -- rewards ------------------------------------------------------------------------------
 
     def means(self, states: States) -> Floats:
-        """Expected value of the next outcome of every arm, (E, K)."""
+        """Return the expected value of the next outcome of every arm, (E, K)."""
         return self.by_group(states, lambda k, stats: self.problem.groups[k].model.mean(stats))
 
     def rewards(self, stage: int, means: Floats) -> Floats:
-        """What pulls of arms with these means earn, (E, K)."""
+        """Return the rewards of pulls of arms with these means, (E, K)."""
         return np.asarray(self._base[:, stage] + self._factor[:, stage] * means)
 
     def expected_rewards(self, stage: int, states: States) -> Floats:
-        """Expected reward of a pull of every arm, (E, K)."""
+        """Return the expected reward of a pull of every arm, (E, K)."""
         return self.rewards(stage, self.means(states))
 
     def compared(self, stage: int) -> int:
-        """The stage by whose rewards arms are compared.
+        """Return the stage whose rewards are used to compare arms.
 
         In batches that earn the same whatever is pulled it is the deployment.
         """
@@ -186,7 +186,7 @@ class IndexPolicy(Policy):
         return stage
 
     def reward_of(self, stage: int, group: int, mean: Floats) -> Floats:
-        """What a pull of an arm with this mean counts where arms are compared, (...)."""
+        """Return the reward of a pull at this mean at the stage of comparison, (...)."""
         arms, at = self.problem.groups[group], self.compared(stage)
         return np.asarray(arms.reward_base[at] + arms.reward_factor[at] * mean, dtype=np.float64)
 
@@ -275,7 +275,7 @@ class IndexPolicy(Policy):
         number: int = 1,
         allowed: Sequence[int] | None = None,
     ) -> tuple[int, ...]:
-        """The arms of largest value, largest first, of those allowed; ties by the rule.
+        """Return the allowed arms of largest value, largest first; ties by the rule.
 
         values, pulls (arms,): pulls only break ties. allowed: positions, ascending.
         """
@@ -413,7 +413,7 @@ class IndexPolicy(Policy):
         return np.stack(columns, axis=1)
 
     def weigh(self, stage: int, ways: Ways, taken: tuple[int, ...]) -> Weighed | None:
-        """Indices averaged over the ways."""
+        """Average indices over the possible states."""
         if self.randomised or self.batches:
             return None
         average = np.zeros(self.problem.n_arms)
@@ -425,7 +425,7 @@ class IndexPolicy(Policy):
 
 
 def pulls_and_good(position: npt.NDArray[np.intp]) -> tuple[Floats, Floats]:
-    """n and g of the states at n (n+1) / 2 + g."""
+    """Return n and g of the states at n (n+1) / 2 + g."""
     # exact: the root of a square comes out without rounding, and other roots are far from integers
     n = np.floor((np.sqrt(8.0 * position + 1.0) - 1.0) / 2.0)
     return n, position - n * (n + 1.0) / 2.0

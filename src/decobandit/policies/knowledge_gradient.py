@@ -86,7 +86,7 @@ class KnowledgeGradientPolicy(SharesPolicy):
         return list(counted.values())
 
     def _rise(self, later: tuple[float, int], means: Floats, states: States) -> Floats:
-        """What a pull of each arm adds to the best expected reward of a later stage, (E, K)."""
+        """Return the gain in the best later expected reward by a pull of each arm, (E, K)."""
         count, t = later
         r = self.rewards(t, means)
         order = np.sort(r, axis=-1)

@@ -118,7 +118,7 @@ class LawTables:
         return list(zip(*(np.split(part, cuts) for part in parts), strict=True))
 
     def _below(self, stats: Floats, row: Ints, x: Floats) -> Floats:
-        """The distribution function: 0 at the least mean itself, 1 at the largest."""
+        """Return the distribution function: 0 at the smallest mean, 1 at the largest."""
         below = self.kind.cdf(stats[row], x)
         return np.asarray(np.where(x <= self.kind.mean_range[0], 0.0, below))
 
@@ -187,7 +187,7 @@ def _cubic(x: Floats, f: Floats, m: Floats, i: Ints, y: Floats) -> Floats:
 
 @lru_cache(maxsize=8)
 def law_tables(kind: ArmModel) -> LawTables:
-    """The tables of a kind, for all who ask."""
+    """Return the shared tables of an outcome model."""
     return LawTables(kind)
 
 
@@ -204,7 +204,7 @@ class MeanLaw(Protocol):
         """Chance that the mean is at most x (E, M): (E, width) -> (E, M)."""
 
     def cdf_ahead(self, after: Floats, x: Floats) -> Floats:
-        """The same after each outcome of a pull: (E, J, width) -> (E, J, M)."""
+        """Return the distribution function after each outcome: (E, J, width) -> (E, J, M)."""
 
 
 def law_of(kind: ArmModel) -> MeanLaw:

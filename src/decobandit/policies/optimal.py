@@ -89,7 +89,7 @@ class OptimalPolicy(IndexPolicy):
         return self.optimum.value
 
     def values(self, stage: int, states: States, rng: np.random.Generator | None = None) -> Floats:
-        """Expected reward from now on of one pull; units of the best allotment of several."""
+        """Return the expected reward to go of a pull; in batches, units of the best allocation."""
         if self._shapes is None:
             rows, place = distinct_rows(states)
             single = [self.action_values(stage, rows.state(e)) for e in range(len(rows))]
@@ -115,7 +115,7 @@ class OptimalPolicy(IndexPolicy):
         return super().allocate_many(stage, states, rng)
 
     def action_values(self, stage: int, state: State) -> Floats:
-        """Expected reward from now on of a pull of each arm, then the best pulls; (arms,)."""
+        """Return the expected reward to go of a pull of each arm, then the best pulls; (arms,)."""
         if self._pulls(stage, state) != 1:
             raise InvalidArgument(
                 f"stage {stage} pulls {self._pulls(stage, state)} arms; single arms have no value"
@@ -160,7 +160,7 @@ class OptimalPolicy(IndexPolicy):
         return [((arm,), 1.0 / tied.size) for arm in tied.tolist()]
 
     def _tied(self, stage: int, state: State) -> npt.NDArray[np.intp]:
-        """The best arms, where one is pulled."""
+        """Return the best arms if one is pulled."""
         values = self.action_values(stage, state)
         return np.flatnonzero(values >= self._least(float(values.max())))
 
@@ -227,7 +227,7 @@ class OptimalPolicy(IndexPolicy):
         )
 
     def _sets(self, pulls: Sequence[int], number: int) -> Iterator[tuple[int, ...]]:
-        """Sets of arms to pull; the first of tied ones is the one of the least pulled arms."""
+        """Return sets of arms to pull; the first of tied ones has the least pulled arms."""
         order = sorted(range(len(pulls)), key=lambda arm: (pulls[arm], arm))
         return combinations(order, number)
 
@@ -255,7 +255,7 @@ class OptimalPolicy(IndexPolicy):
         return self._group[arm], state.good[arm], state.bad[arm]
 
     def value_of(self, arms: tuple[int, ...], stage: int, state: State) -> float:
-        """Expected reward of these pulls and of all that follows."""
+        """Return the expected reward of these pulls and of all that follows."""
         assert self._tables is not None
         total = 0.0
         for outcomes in product((True, False), repeat=len(arms)):

@@ -86,13 +86,13 @@ class ChosenPath(Shown):
 
 
 def ticked_path(premium: float, tick: float, horizon: int) -> PricePath:
-    """The premium that fades over `horizon` stages, and its tick."""
+    """Return the premium that fades over `horizon` stages, with its tick."""
     root = math.sqrt(horizon)
     return PricePath(kappa=round(premium / root, 6), tick=round(tick / root, 6))
 
 
 def default_path(problem: Problem, horizon: int | None = None) -> PricePath:
-    """The path where nothing is compared; `horizon`: of the stages over which it fades."""
+    """Return the path to use without comparison; `horizon`: stages over which it fades."""
     if is_long(problem):
         return PricePath()
     path = ticked_path(*DEFAULT, problem.horizon if horizon is None else horizon)
@@ -115,7 +115,7 @@ def choose_path(
     limit_states: int = MOST_STATES,
     workers: int | None = None,
 ) -> ChosenPath:
-    """The price path whose calibrated index earns most on a problem.
+    """Choose the price path whose calibrated index earns most on a problem.
 
     Parameters
     ----------
@@ -163,7 +163,7 @@ def choose_path(
 
 
 def _exact_values(problem: Problem, ties: TieRule, limit: int) -> dict[PricePath, float]:
-    """What each candidate earns, the flat path first; as many as may be followed in all."""
+    """Return the value of each candidate, the flat path first, up to a total number of states."""
     ticked = (ticked_path(*candidate, problem.horizon) for candidate in CANDIDATES)
     candidates = (PricePath(), *ticked) if is_steady(problem) else CHANGING_CANDIDATES
     values, states = dict[PricePath, float](), 0
@@ -195,7 +195,7 @@ def on_common_draws(policies: Sequence[Policy], draws: int, per_draw: int) -> Si
 
 
 def _simulated(problem: Problem, ties: TieRule) -> ChosenPath:
-    """The default path, unless FH-Gittins earns more on common draws."""
+    """Return the default path unless FH-Gittins earns more on common draws."""
     horizon = min(problem.horizon, SIMULATED_STAGES)
     default = ChosenPath(default_path(problem), None, 0, "default")
     if is_long(problem) or len(problem.groups) > SIMULATED_GROUPS:
@@ -242,7 +242,7 @@ class TunedPolicy(CalibratedPolicy):
 
     @classmethod
     def successor(cls, context: Context, planned: int) -> TunedPolicy:
-        """The premium fades anew over the stages left: nothing is tuned at the planned end."""
+        """Let the premium fade again over the remaining stages, without tuning."""
         path = default_path(context.problem, context.problem.horizon - planned)
         return cls(context.problem, path, start=planned, ties=context.ties)
 

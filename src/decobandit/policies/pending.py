@@ -1,5 +1,4 @@
-"""Arms of any kind while outcomes are pending: values averaged over what they may be, and states
-in which they are as expected.
+"""Pending outcomes: values averaged over them, and states in which they are as expected.
 
 Notations
     E, J      states; what may be known of an arm after so many more outcomes

@@ -106,14 +106,14 @@ class Curve:
         *,
         workers: int | None = None,
     ) -> None:
-        """levels (horizon,): v of each stage, ascending; parameters(n, g): what `solve` takes."""
+        """Take ascending levels v of the stages, (horizon,), and arguments of `solve` by (n, g)."""
         self.levels, self.solve, self.parameters = levels, solve, parameters
         self._workers = workers
         self._piece: Piece | None = None
         self._tables = Cache[int, Floats](1)  # stages are asked for one after the other
 
     def at(self, stage: int) -> Floats:
-        """x of every state of the stage, (slab,). Not to be written to."""
+        """Return x of every state of the stage, (slab,), read-only."""
         return self._tables.get_or_make(stage, lambda: self._new_table(stage))
 
     def _new_table(self, stage: int) -> Floats:
@@ -134,7 +134,7 @@ class Curve:
         return solved(self.solve, a, b, v, workers=self._workers)
 
     def _piece_around(self, v: float) -> Piece | None:
-        """The piece around a level, unless it has few stages."""
+        """Return the piece around a level unless it has few stages."""
         if not 0.0 < v < LARGEST_LEVEL:
             return None
         number = math.floor(math.log(v) / math.log(RATIO))
@@ -184,7 +184,7 @@ class PosteriorCurves:
         return self._reward(group, stage, self._curve(group, stage).at(stage))
 
     def _reward(self, group: int, at: int, x: Floats) -> Floats:
-        """What an index x of the probability of the better outcome is worth."""
+        """Return the reward of an index x of the probability of the better outcome."""
         good, bad = (float(rewards[at]) for rewards in self._groups[group].rewards)
         return np.asarray(min(good, bad) + abs(good - bad) * x, dtype=np.float64)
 

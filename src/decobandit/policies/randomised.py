@@ -28,11 +28,11 @@ class ArmArrays:
         return self.alpha + np.array(state.good), self.beta + np.array(state.bad)
 
     def posteriors(self, states: States) -> tuple[Floats, Floats]:
-        """The same of many states, each (E, K)."""
+        """Return posterior parameters of many states, each (E, K)."""
         return self.alpha + states.stats[..., 0], self.beta + states.stats[..., 1]
 
     def expected_rewards(self, stage: int, states: States) -> Floats:
-        """Expected reward of a pull of every arm in many states, (E, K)."""
+        """Return the expected reward of a pull of every arm in many states, (E, K)."""
         a, b = self.posteriors(states)
         spread = self.good[stage] - self.bad[stage]
         return np.asarray(self.bad[stage] + spread * (a / (a + b)), dtype=np.float64)
@@ -44,7 +44,7 @@ class ArmArrays:
         return np.asarray(self.bad[stage] + (self.good[stage] - self.bad[stage]) * p)
 
     def expected_reward(self, stage: int, state: State) -> Floats:
-        """bad + (good - bad) a / (a + b) of every arm, (arms,)."""
+        """Return bad + (good - bad) a / (a + b) of every arm, (arms,)."""
         a, b = self.posterior(state)
         spread = self.good[stage] - self.bad[stage]
         return np.asarray(self.bad[stage] + spread * (a / (a + b)), dtype=np.float64)
@@ -100,7 +100,7 @@ class RandomisedPolicy(Policy):
         return self.draw(stage, state, rng)
 
     def deploy(self, stage: int, state: State) -> tuple[int, ...]:
-        """The arm to deploy."""
+        """Return the arm to deploy."""
         rewards = self.arms.expected_reward(stage, state)
         tied = tied_arms(rewards, range(rewards.size), self._tolerance)
         return (break_tie(tied, state.pulls, self.ties),)

@@ -71,7 +71,7 @@ class ArmReport:
         return {"name": self.name, **self.known()}
 
     def known(self) -> dict[str, Any]:
-        """The same without the name."""
+        """Return the fields without the name."""
         rare = {"probability", "pulls", "share", "seen", "posterior"}
         if self.posterior is not None:
             rare |= {"good", "bad", "posterior_good", "posterior_bad"}
@@ -159,7 +159,7 @@ def recommend(
     solution: DualSolution | None = None,
     rng: Rng = None,
 ) -> Recommendation:
-    """What to pull next, and why.
+    """Recommend what to pull next, with reasons.
 
     Parameters
     ----------
@@ -205,7 +205,7 @@ def recommend_each(
     *,
     rng: Rng = None,
 ) -> list[Recommendation]:
-    """What each of several policies pulls next; the state is checked before any is made."""
+    """Recommend by each of several policies; the state is checked before any is made."""
     problem = context.problem
     checked = _seen(state, problem)
     checked.check(problem)
@@ -269,7 +269,7 @@ def _reports(
 
 
 def known_of_arm(problem: Problem, state: State, k: int) -> dict[str, Any]:
-    """What has been observed of an arm, and what is known of it."""
+    """Return counts and posterior of an arm."""
     text = state.others[k] if state.others else None
     if text is not None:
         kind = problem.groups[problem.group_of_arm[k]].model
@@ -285,7 +285,7 @@ def known_of_arm(problem: Problem, state: State, k: int) -> dict[str, Any]:
 
 
 def _parts(policy: Policy, stage: int, state: State) -> tuple[Floats, Floats | None, Floats | None]:
-    """Expected reward, value of information and index of every arm; None where there is none."""
+    """Return expected reward, value of information and index of every arm; None if undefined."""
     played = policy.problem.survival[stage]  # numbers are those of a stage that is
     rewards = _expected_rewards(policy.problem, stage, state) / played
     indices = None if policy.randomised else policy.indices(stage, state)

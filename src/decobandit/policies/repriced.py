@@ -86,7 +86,7 @@ class PriceFamily:
         return np.asarray(self.base + self.shifts[j] * self.slope + self.scales[i] * self.premium)
 
     def relaxation(self, member: tuple[int, int]) -> OneArmValues:
-        """The values at the prices of a member."""
+        """Return the values at the prices of a member."""
         return self._members.get_or_make(
             member, lambda: OneArmValues(self.problem, self.prices(member), kept_bytes=0)
         )
@@ -157,7 +157,7 @@ class RepricedDecoPolicy(DecoPolicy):
         return shares
 
     def members(self, stage: int, group: Ints, n: Ints, g: Ints, where: Ints) -> Ints:
-        """The member of the smallest bound in every episode, as a code, (E,)."""
+        """Return the member of the smallest bound in every episode, as a code, (E,)."""
         rows, columns = self.family.shape
         phi = np.full((len(where), rows * columns), np.nan)
         place = np.full(len(where), self._code(*self.family.origin))
@@ -179,7 +179,7 @@ class RepricedDecoPolicy(DecoPolicy):
     def _phi(
         self, code: int, stage: int, group: Ints, n: Ints, g: Ints, where: Ints, rows: Ints
     ) -> Floats:
-        """The dual function of what is left, in the episodes asked for."""
+        """Evaluate the dual function of the remaining stages in some episodes."""
         member = self._member(code)
         values = self.family.state_values(member, stage, group, n, g)
         total = np.empty(rows.size)
@@ -195,7 +195,7 @@ class RepricedDecoPolicy(DecoPolicy):
         return i, j
 
     def _neighbours(self, codes: Ints) -> Ints:
-        """A member itself and those next to it on the grid, (codes, 9); -1 beyond the grid."""
+        """Return a member and its neighbours on the grid, (codes, 9); -1 outside the grid."""
         rows, columns = self.family.shape
         i, j = np.divmod(codes, columns)
         step = np.array([(0, 0)] + [(a, b) for a in (-1, 0, 1) for b in (-1, 0, 1) if a or b])

@@ -85,7 +85,7 @@ def steady_rewards(problem: Problem) -> str | None:
 
 
 def finite_outcomes(problem: Problem) -> str | None:
-    """A pull has finitely many outcomes."""
+    """Require that a pull has finitely many outcomes."""
     words = [group.model.word for group in problem.groups if not group.model.finite]
     return (
         f"needs finitely many states, and {words[0]} arms have more; {GENERAL}" if words else None

@@ -94,7 +94,7 @@ class RuledPolicy(Policy):
     def allocate_many(
         self, stage: int, states: States, rng: np.random.Generator | None = None
     ) -> Ints:
-        """Pulls of every arm, (E, K), where some may be pending and some arms dropped."""
+        """Return pulls of every arm, (E, K), with pending outcomes and dropped arms."""
         several = self.problem.pulls_per_stage > 1
         if not several:
             return self.in_units(self.probabilities(stage, states, rng), rng)
@@ -120,7 +120,7 @@ class RuledPolicy(Policy):
         return np.rint(shares * self.problem.pulls_per_stage).astype(np.int64)
 
     def in_units(self, chances: Floats, rng: np.random.Generator | None = None) -> Ints:
-        """Pulls of every arm of a stage that is shared by these chances, (E, K)."""
+        """Share the pulls of a stage by these probabilities, (E, K)."""
         units = self.problem.units if self.problem.repeat else 1
         exact = chances * units
         if np.abs(exact - np.rint(exact)).max(initial=0.0) < 1e-9:

@@ -243,7 +243,7 @@ class BurnIn(Rule):
         return adjusted
 
     def _evenly(self, states: States) -> Floats:
-        """Unit after unit to the arm with fewest pulls, first ones first."""
+        """Give unit after unit to the arm with the fewest pulls, first arms first."""
         most = np.iinfo(np.int64).max // 2
         held = np.where(allowed_in(states), pulls_made(states), most)
         rows, place = np.unique(held, axis=0, return_inverse=True)

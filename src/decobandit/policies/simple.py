@@ -64,7 +64,7 @@ class EqualPolicy(IndexPolicy):
         return np.asarray((self._due(stage, group) - pulls) * self.scale, dtype=np.float64)
 
     def _due(self, stage: int, group: int) -> float:
-        """Pulls that an arm should have had by now: its share of the stages in its windows."""
+        """Return pulls that an arm should have by now: its share of the stages in its windows."""
         if not self.problem.has_windows:
             return 0.0
         able = self.problem.available[:stage]

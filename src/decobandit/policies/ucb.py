@@ -51,7 +51,7 @@ from .requirements import Requirement, rising_rewards, unknown_means
 
 
 def hoeffding_range(model: ArmModel, *, bounded: bool = False) -> float | None:
-    """r such that the mean of n outcomes is c too large with chance at most exp(-2 n c^2 / r^2).
+    """Return r such that P(mean of n outcomes is c too large) <= exp(-2 n c^2 / r^2).
 
     None where outcomes are not bounded, and not normal unless they have to be bounded.
     """
@@ -87,7 +87,7 @@ class UpperBoundPolicy(IndexPolicy):
         """Upper bound on the mean of arms with n > 0 outcomes of this mean and variance."""
 
     def log_clock(self, stage: int) -> float:
-        """log t; 0 before the first pull."""
+        """Return log t; 0 before the first pull."""
         return math.log(max(float(self.clock(stage)), 1.0))
 
     def index(self, stage: int, group: int, stats: Floats) -> Floats:

@@ -290,7 +290,7 @@ def model_of(arm: Arm) -> ArmModel:
 
 
 def terminal_table(horizon: int, value: Callable[[int, int], float]) -> Table:
-    """The table of last rewards of an arm, for `Arm(terminal=...)`.
+    """Return the table of last rewards of an arm, for `Arm(terminal=...)`.
 
     Parameters
     ----------
@@ -315,6 +315,6 @@ def terminal_table(horizon: int, value: Callable[[int, int], float]) -> Table:
 
 
 def numbered(arm: Arm, *, count: int) -> tuple[Arm, ...]:
-    """Copies of an arm, named name-1 to name-count, that share its tables."""
+    """Return copies of an arm, named name-1 to name-count, that share its tables."""
     # model_copy rather than Arm(...): a table is neither checked nor stored once per copy
     return tuple(arm.model_copy(update={"name": f"{arm.name}-{i + 1}"}) for i in range(count))

@@ -32,7 +32,7 @@ ERRORS = 2.0  # of the means of all arms, that the rule may be off by
 
 
 def best_mean_reward(problem: Problem, truth: Sequence[float] | None = None) -> float | None:
-    """Expected reward of pulling the arms of largest mean at every stage, and deploying the best.
+    """Return the expected reward of always pulling the arms of largest mean and deploying the best.
 
     Over the prior, or at the success probabilities `truth` (arms,). None where arms have tables of
     last rewards, or states of their own: what is best then depends on the whole history, and regret
@@ -53,7 +53,7 @@ def best_mean_reward(problem: Problem, truth: Sequence[float] | None = None) -> 
 
 
 def best_mean_bound(problem: Problem) -> float | None:
-    """What no policy earns more than: the same, with the error that its integral may have."""
+    """Return an upper bound on every policy: the best mean reward plus its integration error."""
     if problem.is_binary or not _has_best_arm(problem):
         return best_mean_reward(problem)
     return sum(_best_of_kinds(problem))
@@ -61,7 +61,7 @@ def best_mean_bound(problem: Problem) -> float | None:
 
 @lru_cache(maxsize=8)
 def best_mean_per_pull(problem: Problem) -> Floats:
-    """Expected mean reward of a pull of the arms of largest mean, (stages,), over the prior."""
+    """Return the expected mean reward of a pull of the best arms, (stages,), over the prior."""
     good = np.array([group.reward_good for group in problem.groups])  # (groups, stages)
     bad = np.array([group.reward_bad for group in problem.groups])
     sums = _Sums(problem)
@@ -168,7 +168,7 @@ def _below(group: Group, base: float, factor: float, x: Floats) -> Floats:
 
 
 def pull_rewards(problem: Problem) -> tuple[Floats, Floats]:
-    """Base and factor of the expected reward of a pull of each arm, (arms,) each.
+    """Return base and factor of the expected reward of a pull of each arm, (arms,) each.
 
     A pull of an arm with mean outcome m is expected to earn base + factor m, on average over the
     stages of the trial. Where pulls of every arm earn the same whatever the outcome, the reward of
@@ -260,7 +260,7 @@ def expected_sum_of_largest(
 def _cuts(
     alpha: Floats, beta: Floats, good: Floats, bad: Floats, counts: npt.NDArray[np.int64]
 ) -> Floats:
-    """Ends and inner points of [0, 1] between which the integrand is smooth."""
+    """Return ends and inner points of [0, 1] between which the integrand is smooth."""
     from scipy.special import betaincinv
 
     # of one arm and of the largest of each group, whose distribution is F^count

@@ -131,7 +131,7 @@ class FinalTest(Frozen):
 
 
 def _true(value: object) -> float | tuple[float, ...] | str:
-    """The truth of an arm: a number, chances of classes, "-"; its model has the range."""
+    """Read the truth of an arm, a number or chances of classes; the outcome model has its range."""
     if isinstance(value, list | tuple):
         return tuple(map(_true_number, value))
     return "-" if value == "-" else _true_number(value)
@@ -215,7 +215,7 @@ class Rules(Frozen):
         return before < looks.first + reached * looks.every
 
     def pull_values(self, problem: Problem) -> tuple[Floats, Floats]:
-        """Base and factor, (arms,) each: arms are compared by base + factor times mean outcome."""
+        """Return base and factor, (arms,): arms are compared by base + factor times mean."""
         if self.compare == "outcome":
             return np.zeros(problem.n_arms), np.ones(problem.n_arms)
         return pull_rewards(problem)
@@ -232,13 +232,13 @@ class Rules(Frozen):
         return [arm.name for arm in problem.arms].index(self.control)
 
     def check(self, problem: Problem) -> None:
-        """An InvalidProblem where the rules do not suit the problem, or cannot be meant."""
+        """Refuse rules that do not suit the problem or have no effect."""
         self.check_possible(problem)
         for place, rule, value in self._not_meant(problem):
             _refused(place, rule, value)
 
     def check_possible(self, problem: Problem) -> None:
-        """The same where they cannot be obeyed: trials on record may have rules of no effect."""
+        """Refuse rules that cannot be obeyed; trials on record may have rules without effect."""
         for place, rule, value in self._faults(problem):
             _refused(place, rule, value)
 
@@ -432,7 +432,7 @@ def has_unknown_means(problem: Problem) -> bool:
 
 
 def _of_kinds(rules: Rules, problem: Problem) -> Iterator[Fault]:
-    """What makes no sense of other outcomes than good or bad."""
+    """List settings that make no sense for non-binary outcomes."""
     if not has_unknown_means(problem):
         rule = "must be left out: an arm with states of its own has no unknown mean to compare"
         for name in ("stop", "looks", "test"):
@@ -446,7 +446,7 @@ def _of_kinds(rules: Rules, problem: Problem) -> Iterator[Fault]:
 
 
 def _false(problem: Problem, i: int, scenario: Scenario) -> Iterator[Fault]:
-    """What cannot be true of an arm."""
+    """List truths that are impossible for their arm."""
     for k, (group, truth) in enumerate(zip(problem.group_of_arm, scenario.truth, strict=True)):
         kind = problem.groups[group].model
         try:

@@ -42,7 +42,7 @@ UNPRINTABLE = (
 
 
 def line_pattern(without: str = "", *, before: str = "") -> str:
-    """The pattern of one printable line, no blank at either end, without some characters.
+    """Return the pattern of one printable line without outer blanks and some characters.
 
     `before` is a part of the pattern that comes first, such as what must not follow.
     """

@@ -205,7 +205,7 @@ def _weighted(rewards: FloatArray, survival: FloatArray) -> FloatArray:
 
 
 def _penalised(group: Group, penalty: float) -> Group:
-    """The group with a penalty for pulls outside its windows."""
+    """Return the group with a penalty for pulls outside its windows."""
     # of good and of bad outcomes; or, of others, of the base and not of the factor
     first = penalty if group.is_binary else 0.0
     rewards = zip(group.rewards, (first, penalty), strict=True)

@@ -245,7 +245,7 @@ class Problem(Shown, ProblemFields):
         return self
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """A copy with some fields changed, checked like a new problem."""
+        """Return a copy with some fields changed, checked like a new problem."""
         # the inherited method would skip the checks and keep the groups of the old problem
         fields = {name: getattr(self, name) for name in type(self).model_fields}
         law = fields.pop("random_horizon")
@@ -253,7 +253,7 @@ class Problem(Shown, ProblemFields):
         return type(self)(**fields | dict(update or {}))
 
     def described(self) -> str:
-        """What it is, in a few words.
+        """Describe the problem in a few words.
 
         Examples
         --------

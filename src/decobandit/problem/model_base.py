@@ -56,7 +56,7 @@ class InvalidProblem(ProblemError, ValidationError):
 
     @classmethod
     def of(cls, details: Sequence[ErrorDetails], model: type[BaseModel]) -> Self:
-        """The error of a model with these details."""
+        """Return the error of a model with these details."""
         error = cls.from_exception_data(model.__name__, init_details(details))
         error._model = model
         return error
@@ -67,7 +67,7 @@ class InvalidProblem(ProblemError, ValidationError):
         return dotted(self.errors(include_url=False)[0]["loc"]) or None
 
     def line(self, where: Naming | None = None) -> str:
-        """The first error in one line; `where` names its place."""
+        """Return the first error in one line; `where` names its place."""
         return one_line(self, self._model, where=where)
 
     def __str__(self) -> str:
@@ -131,7 +131,7 @@ class Frozen(BaseModel):
 
     @classmethod
     def from_tree(cls, tree: object) -> Self:
-        """The table of a tree of tables, lists and numbers, whatever it is."""
+        """Read a table from a tree of tables, lists and numbers."""
         try:
             return cls.model_validate(tree)
         except ValidationError as error:
@@ -139,7 +139,7 @@ class Frozen(BaseModel):
 
 
 def _in_python(detail: ErrorDetails) -> ErrorDetails:
-    """What a file calls a table is an object of a class in Python."""
+    """Replace the word for a table in files by the word for an object in Python."""
     if detail["type"] == "model_type":
         rule = f"must be of class {detail['ctx']['class_name']}"
         return {**detail, "type": "not_allowed", "msg": rule}

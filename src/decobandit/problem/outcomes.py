@@ -110,7 +110,7 @@ def read_outcomes(
 
 
 def read_tallies(problem: Problem, data: str | Path, columns: OutcomeColumns) -> dict[str, str]:
-    """What outcomes of a table come to by arm, as `Trial.tell` takes it; a `ProblemError`.
+    """Read the outcomes of a table by arm, as `Trial.tell` takes them.
 
     Outcomes of own states may begin in any of them: what can follow is known of the trial.
     """
@@ -189,7 +189,7 @@ class _Counter(ABC):
         return partial(self._one, outcome)
 
     def _one(self, outcome: str, kind: ArmModel) -> Stats:
-        """The tally of one outcome; few kinds have many different ones."""
+        """Return the tally of one outcome; few models have many different ones."""
         key = (id(kind), outcome)
         if key not in self._tallies:
             self._tallies[key] = kind.format.tally([kind.format.typed(outcome)])
@@ -210,7 +210,7 @@ class _Counter(ABC):
         return partial(_counted, good, pulls)
 
     def _arm(self, row: Row, where: str) -> int:
-        """The arm that a row names, also one that was kept from being a formula."""
+        """Return the arm that a row names, also one escaped against spreadsheet formulas."""
         name = _cell(row, self._columns.arm)
         if self._escaped and original(name) in self._position:
             name = original(name)

@@ -8,7 +8,7 @@ from .models.bernoulli import BetaBernoulli
 
 
 def check_problem(problem: object) -> Problem:
-    """The problem; a TypeError where it is something else."""
+    """Return the problem; raise a TypeError for anything else."""
     if isinstance(problem, Problem):
         return problem
     raise TypeError(
@@ -18,7 +18,7 @@ def check_problem(problem: object) -> Problem:
 
 
 def refuse_batches(problem: Problem, what: str) -> None:
-    """A ValueError for problems whose arms share the pulls of a stage; `what` is not for them."""
+    """Refuse problems whose arms share the pulls of a stage; `what` does not support them."""
     if problem.repeat:
         raise InvalidArgument(
             f"{what}: not for problems with repeat = true, whose arms share the pulls of a stage; "
@@ -27,7 +27,7 @@ def refuse_batches(problem: Problem, what: str) -> None:
 
 
 def refuse_kind_batches(problem: Problem, what: str) -> None:
-    """A ValueError for batches of arms with other outcomes than good or bad."""
+    """Refuse batches with non-binary outcomes."""
     if problem.repeat and not problem.is_binary:
         raise InvalidArgument(
             f"{what}: not for batches of arms with other outcomes than good or bad; use solve for "
@@ -36,7 +36,7 @@ def refuse_kind_batches(problem: Problem, what: str) -> None:
 
 
 def refuse_kinds(problem: Problem, what: str) -> None:
-    """A ValueError for problems with other outcomes than good or bad; `what` is not for them."""
+    """Refuse problems with non-binary outcomes; `what` does not support them."""
     for arm in problem.arms:
         if not isinstance(arm.prior, BetaBernoulli):
             raise InvalidArgument(

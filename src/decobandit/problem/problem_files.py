@@ -35,7 +35,7 @@ _TOML_TOKEN = re.compile(
 
 
 def load_problem(path: str | Path) -> Problem:
-    """Read a problem from a file.
+    r"""Read a problem from a file.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def load_problem(path: str | Path) -> Problem:
     --------
     >>> from decobandit import load_problem
     >>> with open("two.toml", "w") as file:
-    ...     print("horizon = 20", "[[arms]]", 'name = "a"', "count = 2", sep="\\n", file=file)
+    ...     print("horizon = 20", "[[arms]]", 'name = "a"', "count = 2", sep="\n", file=file)
     >>> [arm.name for arm in load_problem("two.toml").arms]
     ['a-1', 'a-2']
     """
@@ -68,7 +68,7 @@ def parse_problem(text: str, *, format: Format = "toml", source: str = "<text>")
 
 
 def read_tree(path: str | Path) -> Any:
-    """What a .toml or .json file holds, whatever it is about."""
+    """Read the tree of a .toml or .json file, unchecked."""
     source = str(path)
     if Path(path).is_dir():
         raise ProblemError(f"{source}: is a directory; give a file")
@@ -85,7 +85,7 @@ def read_tree(path: str | Path) -> Any:
 
 
 def parse_tree(text: str, format: Format, source: str = "<text>") -> Any:
-    """What a text holds, whatever it is about; `source` is what messages call it."""
+    """Parse a text into a tree, unchecked; messages call it `source`."""
     try:
         return _loads_toml(text) if _known(format) == "toml" else _loads_json(text)
     except json.JSONDecodeError as error:
@@ -173,7 +173,7 @@ def save_problem(problem: Problem, path: str | Path) -> None:
 def format_problem(
     problem: Problem, design: Design | None = None, *, format: Format = "toml"
 ) -> str:
-    """The text of a problem file, with a design where there is one."""
+    """Return the text of a problem file, with its design if there is one."""
     tree = designed_to_dict(problem, design)
     if _known(format) == "json":
         return json.dumps(tree, ensure_ascii=False, indent=2) + "\n"
@@ -181,7 +181,7 @@ def format_problem(
 
 
 def _toml(tree: Mapping[str, Any]) -> str:
-    """The text of a tree: one [[arms]] per entry, with its prior and its reward on one line each.
+    """Return the text of a tree: one [[arms]] per entry, with prior and reward on one line each.
 
     Not written by tomli-w: it gives every prior and reward a section of its own, after all other
     keys of its arm, and every number of a list a line of its own. Such files are hard to edit.

@@ -60,7 +60,7 @@ class ArmEntry(Written, Arm):
         return self
 
     def expand(self) -> tuple[Arm, ...]:
-        """The arms that the entry stands for."""
+        """Return the arms of the entry."""
         arm = Arm(**{name: getattr(self, name) for name in Arm.model_fields})
         return (arm,) if self.count == 1 else numbered(arm, count=self.count)
 
@@ -89,7 +89,7 @@ class ProblemTable(Written, ProblemFields):
         return self.horizon if isinstance(self.horizon, int) else self.horizon.stages
 
     def problem(self) -> Problem:
-        """The problem; errors have the places of this table, which counts entries, not arms."""
+        """Return the problem; errors name entries of this table, not arms."""
         fields = {name: getattr(self, name) for name in ProblemFields.model_fields}
         fields["arms"] = tuple(arm for entry in self.arms for arm in entry.expand())
         try:
@@ -124,12 +124,12 @@ class DesignedTable(ProblemTable):
 
 
 def problem_from_dict(tree: Any, *, source: str = "<dict>") -> Problem:
-    """The problem of a tree of tables, lists and numbers, as a file holds it."""
+    """Read a problem from a tree of tables, lists and numbers, as in a file."""
     return designed_from_dict(tree, source=source)[0]
 
 
 def designed_from_dict(tree: Any, *, source: str = "<dict>") -> tuple[Problem, Design | None]:
-    """The same, and its design where it has one."""
+    """Read a problem and its design, if any, from a tree."""
     try:
         return DesignedTable.from_tree(tree).designed()
     except InvalidProblem as error:
@@ -137,7 +137,7 @@ def designed_from_dict(tree: Any, *, source: str = "<dict>") -> tuple[Problem, D
 
 
 def problem_to_dict(problem: Problem) -> dict[str, Any]:
-    """The tree of tables, lists and numbers that a file holds; `problem_from_dict` undoes it."""
+    """Return the tree that a file holds; `problem_from_dict` is the inverse."""
     # the keys of batches are left out elsewhere: files stay short
     alone = {"arms", "random_horizon"} | (set() if problem.repeat else {"repeat", "unit"})
     tree = problem.model_dump(mode="json", exclude=alone, exclude_none=True)
@@ -148,7 +148,7 @@ def problem_to_dict(problem: Problem) -> dict[str, Any]:
 
 
 def designed_to_dict(problem: Problem, design: Rules | None) -> dict[str, Any]:
-    """The same with a design, where there is one; `designed_from_dict` undoes it."""
+    """Return the tree of a problem and its design; `designed_from_dict` is the inverse."""
     tree = problem_to_dict(problem)
     if design is None:
         return tree

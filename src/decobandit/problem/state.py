@@ -27,7 +27,7 @@ class Seen:
 
     @classmethod
     def of(cls, kind: ArmModel, stats: Stats) -> Self:
-        """An arm of a kind with these statistics."""
+        """Return an arm of an outcome model with these statistics."""
         return cls(
             int(kind.pulls(np.array(stats, dtype=float))), tuple(stats), kind.format.write(stats)
         )
@@ -86,7 +86,7 @@ class State:
 
     @classmethod
     def of_stats(cls, problem: Problem, stats: Sequence[Stats]) -> Self:
-        """The state of arms with these statistics, as their kinds have them."""
+        """Return the state of arms with these statistics."""
         good, bad, extras = [], [], []
         for group, counts in zip(_arms(problem), stats, strict=True):
             binary = group.is_binary
@@ -159,7 +159,7 @@ class State:
         return sum(self.pulls) if self.others else sum(self.good) + sum(self.bad)
 
     def after(self, arm: int, good: bool) -> Self:
-        """The state after one more outcome of one arm."""
+        """Return the state after one more outcome of one arm."""
         if not 0 <= arm < len(self.good):
             raise InvalidArgument(f"no arm at position {arm}; must be 0 to {len(self.good) - 1}")
         observed = list(self.good if good else self.bad)
@@ -168,7 +168,7 @@ class State:
         return type(self)(counts, self.bad) if good else type(self)(self.good, counts)
 
     def stage(self, pulls_per_stage: int) -> int:
-        """Number of stages completed; a ValueError in the middle of a stage."""
+        """Return the number of completed stages; refuse a state in the middle of a stage."""
         if pulls_per_stage < 1:
             raise InvalidArgument(f"{pulls_per_stage} pulls per stage; must be at least 1")
         stage, rest = divmod(self.total, pulls_per_stage)
@@ -234,12 +234,12 @@ class State:
 
 
 def _arms(problem: Problem) -> list[Group]:
-    """The group of every arm."""
+    """Return the group of every arm."""
     return [problem.groups[k] for k in problem.group_of_arm]
 
 
 def _whole_numbers(name: str, counts: object) -> tuple[int, ...]:
-    """Lists and numpy integers are welcome, fractions and text are not."""
+    """Convert lists and numpy integers to integers; refuse fractions and text."""
     try:
         if isinstance(counts, str):
             raise TypeError
@@ -274,7 +274,7 @@ def check_stats(problem: Problem, stage: int, group: Group, stats: Stats) -> Non
 
 
 def _most_pulls(problem: Problem, stage: int) -> int:
-    """Pulls that one arm may have had by a stage."""
+    """Return the largest number of pulls of one arm before a stage."""
     if not 0 <= stage < problem.stages:
         raise InvalidArgument(
             f"stage: {stage} is not allowed; must be 0..{problem.stages - 1}", field="stage"

@@ -15,7 +15,7 @@ DEFAULT_TIES: TieRule = "least-pulled"
 
 
 def tie_rule(text: str) -> TieRule:
-    """The rule of that name."""
+    """Return the tie rule of this name."""
     for rule in TIE_RULES:
         if rule == text:
             return rule

@@ -35,7 +35,7 @@ TIE_SIGNS: dict[TieRule, tuple[int, int]] = {
 
 
 def tie_tolerance(problem: Problem) -> float:
-    """Indices closer than this are equal."""
+    """Return the difference below which indices are equal."""
     largest = max(group.largest_reward for group in problem.groups)
     return TIE_TOLERANCE * (largest or 1.0)
 
@@ -53,7 +53,7 @@ def break_tie(
     rule: TieRule,
     rng: np.random.Generator | None = None,
 ) -> int:
-    """The arm that the rule takes of tied ones (positions, ascending); pulls (arms,)."""
+    """Return the arm that the rule takes of tied ones (positions, ascending); pulls (arms,)."""
     if len(tied) == 1:
         return int(tied[0])
     by_pulls, by_position = TIE_SIGNS[rule]

@@ -22,7 +22,7 @@ Given = Sequence[float | Sequence[float] | str]  # as people give the truth of a
 
 
 def check_kind_truth(truth: Given, problem: Problem) -> KindTruth:
-    """True parameters of arms of any kind; refuses what cannot be."""
+    """Check true parameters of arms of any outcome model."""
     if isinstance(truth, str) or not isinstance(truth, Sequence):
         raise InvalidArgument(
             f"truth: {shown(truth)} is not allowed; must be a list, one per arm", field="truth"
@@ -55,7 +55,7 @@ def plain_truth(truth: KindTruth) -> list[float | list[float] | None]:
 
 
 def truth_text(parameters: float | Sequence[float] | str | None) -> str:
-    """The truth of one arm, as `--truth` reads it."""
+    """Return the truth of one arm as `--truth` reads it."""
     if parameters is None or isinstance(parameters, str):
         return "-"
     return (
@@ -66,7 +66,7 @@ def truth_text(parameters: float | Sequence[float] | str | None) -> str:
 
 
 def described_truth(problem: Problem, truth: Given) -> list[str]:
-    """The truth of every arm for people: chances of classes with the mean that they come to."""
+    """Describe the truth of every arm: probabilities of classes with their mean."""
     texts = [truth_text(parameters) for parameters in truth]
     means = true_means(problem, check_kind_truth(truth, problem))
     several = [
@@ -81,7 +81,7 @@ def described_truth(problem: Problem, truth: Given) -> list[str]:
 
 
 def true_means(problem: Problem, truth: KindTruth) -> list[float] | None:
-    """Expected outcome of every arm; None where there are own states."""
+    """Return the expected outcome of every arm; None for Markov arms."""
     if not all(truth):
         return None
     kinds = [problem.groups[k].model for k in problem.group_of_arm]
@@ -90,7 +90,7 @@ def true_means(problem: Problem, truth: KindTruth) -> list[float] | None:
 
 
 def check_truth(truth: Sequence[float], problem: Problem) -> Truth:
-    """True success probabilities, one per arm; refuses what cannot be."""
+    """Check true success probabilities, one per arm."""
     if isinstance(truth, str) or not isinstance(truth, Iterable):
         raise InvalidArgument(
             f"truth: {shown(truth)} is not allowed; must be a list, one per arm", field="truth"
@@ -118,7 +118,7 @@ def _probability(given: float) -> float:
 def true_problem(
     problem: Problem, truth_prior: Prior | Sequence[Prior] | None, true_horizon: int | None
 ) -> Problem:
-    """The problem as it really is, where priors or horizon differ from what policies believe."""
+    """Return the true problem, whose priors or horizon differ from what policies believe."""
     horizon = problem.horizon if true_horizon is None else true_horizon
     if not 1 <= horizon <= MAX_HORIZON:
         raise InvalidArgument(

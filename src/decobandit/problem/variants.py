@@ -17,7 +17,7 @@ from .state import State
 
 
 def with_history(problem: Problem, history: State, *, discount: float = 1.0) -> Problem:
-    """The same problem with priors that have learnt from earlier outcomes, each of them discounted.
+    """Return the problem with priors updated by earlier, discounted outcomes.
 
     An outcome counts as `discount` of one of the problem's own: a power prior. Its effective sample
     size is that of the prior before, plus `discount` times the earlier pulls.
@@ -67,7 +67,7 @@ def with_history(problem: Problem, history: State, *, discount: float = 1.0) -> 
 
 
 def remaining_problem(problem: Problem, stage: int, state: State) -> Problem:
-    """What is left to decide from this stage and state on, as a problem with better priors."""
+    """Return the problem that remains from this stage and state on."""
 
     def reached(arm: Arm, stats: Floats) -> tuple[tuple[float, ...], ...] | None:
         if arm.terminal is None:
@@ -88,7 +88,7 @@ def remaining_problem(problem: Problem, stage: int, state: State) -> Problem:
 
 
 def _with_rewards(arm: Arm, stages: slice | Ints, horizon: int) -> Arm:
-    """The arm with the rewards and windows of some stages."""
+    """Return the arm with the rewards and windows of some stages."""
     reward = arm.reward
     fields = {name: getattr(reward, name) for name in reward.keys}
     for name in reward.per_stage:
@@ -108,7 +108,7 @@ def stages_kept(horizon: int, number: int) -> Ints:
 
 
 def thinned(problem: Problem, number: int) -> Problem:
-    """A problem with so many of the stages, and the deployment; without tables of last rewards."""
+    """Return a problem with fewer stages and the deployment, without tables of last rewards."""
     stages = stages_kept(problem.horizon, number)
     arms = [
         _with_rewards(arm, stages, problem.horizon).model_copy(update={"terminal": None})
@@ -120,7 +120,7 @@ def thinned(problem: Problem, number: int) -> Problem:
 
 
 def unit_pulls(problem: Problem) -> Problem:
-    """The problem whose pulls are the units of another, with the same prices; or that one itself.
+    """Return the problem whose pulls are the units of a batch problem, with the same prices.
 
     Arms have the same sums in both, and pulls divided by the unit.
     """

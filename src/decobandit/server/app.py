@@ -46,7 +46,7 @@ def create_app(
     cors_origins: Iterable[str] = (),
     signing_key: PrivateKey | None = None,
 ) -> FastAPI:
-    """The server of one database. `auth=False`: every user of this machine is an administrator.
+    """Create the server of one database. `auth=False`: every local user is an administrator.
 
     `cors_origins`: sites whose pages may use the API. `signing_key`: signs checkpoints.
     """
@@ -92,7 +92,7 @@ def create_app(
 
 
 def _document(app: FastAPI) -> dict[str, Any]:
-    """The OpenAPI document, with how requests are authenticated."""
+    """Return the OpenAPI document, including authentication."""
     document = FastAPI.openapi(app)
     if "securitySchemes" not in document["components"]:  # a new document
         document["components"]["securitySchemes"] = SECURITY_SCHEMES

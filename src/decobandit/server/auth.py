@@ -79,7 +79,7 @@ class Guard:
         return _principal(token, "cookie")
 
     def log_in(self, scope: Scope, secret: str) -> tuple[Token, str]:
-        """The token of a secret and a new session; 401 or 429 for a wrong one."""
+        """Return the token of a secret and a new session; 401 or 429 for a wrong one."""
         token = self.tokens.find(secret.strip())
         if token is None:
             raise self._failed(scope, "login")

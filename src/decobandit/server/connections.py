@@ -60,7 +60,7 @@ class Connections:
         return room
 
     def remove(self, gone: Connection) -> None:
-        """It is closed."""
+        """Remove a closed connection."""
         of_address = self._by_address.get(gone.address, {})
         if gone in of_address:
             del of_address[gone]
@@ -84,7 +84,7 @@ class Connections:
 
 
 def counted_address(host: str | None) -> str:
-    """The address that clients are counted by; of IPv6 the /64 network."""
+    """Return the address that clients are counted by; of IPv6 the /64 network."""
     if host is None:
         return "unknown"
     try:

@@ -85,28 +85,28 @@ def error_response(error: HTTPException) -> JSONResponse:
 
 
 def unauthorized() -> ApiError:
-    """The answer to a request that is not authenticated."""
+    """Return the answer to a request that is not authenticated."""
     return ApiError(401, "unauthorized", "a valid token is needed", {"WWW-Authenticate": "Bearer"})
 
 
 def busy(message: str = "too many requests at once", seconds: int = 1) -> ApiError:
-    """The answer when all places are taken."""
+    """Return the answer when all places are taken."""
     return ApiError(503, "busy", message, {"Retry-After": str(seconds)})
 
 
 def database_silent() -> ApiError:
-    """The answer when the database does not answer in time."""
+    """Return the answer when the database does not answer in time."""
     return ApiError(503, "unavailable", "the database does not answer", {"Retry-After": "5"})
 
 
 def stopping() -> ApiError:
-    """The answer to a request that is given up because the server has to stop."""
+    """Return the answer to a request that is dropped because the server stops."""
     again = {"Retry-After": "5", "Connection": "close"}
     return ApiError(503, "unavailable", "the server stops; try again", again)
 
 
 def trial_error(error: TrialError, *, blinded: bool) -> ApiError:
-    """What a trial refused.
+    """Return status, code and message of a refusal by a trial.
 
     Of a database that fails, the log has the details: they may name its file, its host or its user.
     What is wrong with the record of a trial is for those who may read it: it tells how long the
@@ -128,7 +128,7 @@ def trial_error(error: TrialError, *, blinded: bool) -> ApiError:
 
 
 def trial_response(error: TrialError, *, blinded: bool) -> JSONResponse:
-    """The same, as JSON."""
+    """Return the refusal as JSON."""
     return error_response(trial_error(error, blinded=blinded))
 
 
@@ -226,7 +226,7 @@ def _unhandled_response(error: BaseException, scope: Scope) -> Response:
 
 
 def internal(error: BaseException, scope: Scope) -> ApiError:
-    """The answer to an error of the program itself, which the log has by a number."""
+    """Return the answer to an internal error, with the number of its log entry."""
     number = secrets.token_hex(4)
     log.error("error %s in %s %r", number, scope["method"], scope["path"], exc_info=error)
     return ApiError(500, "internal", f"internal error; the log of the server has it as {number}")

@@ -244,6 +244,6 @@ class BoundedProtocol(HttpToolsProtocol):
 
 
 def protocol_within(limits: Limits, most: int) -> type[BoundedProtocol]:
-    """The protocol of one server: its connections are counted together, at most so many."""
+    """Return the protocol of one server with a shared limit on connections."""
     crowd = Connections(most, limits.connections_per_address)
     return type("ServerProtocol", (BoundedProtocol,), {"limits": limits, "crowd": crowd})

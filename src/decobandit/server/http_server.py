@@ -76,7 +76,7 @@ def _most_connections(limits: Limits) -> int:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A listening socket; port 0 takes a free one."""
+    """Return a listening socket; port 0 takes a free one."""
     try:
         family, *_, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -101,7 +101,7 @@ def is_loopback(host: str) -> bool:
 
 
 def url_of(listening: socket.socket, host: str) -> str:
-    """The address for a browser."""
+    """Return the address for a browser."""
     shown = f"[{host}]" if ":" in host else host
     return f"http://{shown}:{listening.getsockname()[1]}"
 
@@ -113,7 +113,7 @@ def make_server(
     limits: Limits | None = None,
     loop: Literal["asyncio", "auto"] = "asyncio",
 ) -> uvicorn.Server:
-    """A server that runs until SIGINT or SIGTERM; requests under way are finished first.
+    """Return a server that runs until SIGINT or SIGTERM and finishes requests under way.
 
     `loop="auto"` takes uvloop where that is installed: for a process that does nothing else.
     """

@@ -84,7 +84,7 @@ class LogQuota(logging.Filter):
 
 
 def redacted(text: str, most: int = MAX_MESSAGE) -> str:
-    """A text without tokens and passwords, cut where it is long."""
+    """Return a text without tokens and passwords, cut if it is long."""
     clean = _SECRET.sub("[secret]", text)
     return clean if len(clean) <= most else f"{clean[:most]}... ({len(clean)} characters)"
 
@@ -134,7 +134,7 @@ class JsonLines(logging.Formatter):
 
 
 def _trace(text: str) -> str:
-    """The end of a traceback: that is where the error is."""
+    """Return the end of a traceback, where the error is."""
     clean = _SECRET.sub("[secret]", text)
     return clean if len(clean) <= MAX_TRACE else f"...{clean[-MAX_TRACE:]}"
 

@@ -48,7 +48,7 @@ class Queue:
 
     @asynccontextmanager
     async def turn(self, person: str) -> AsyncIterator[None]:
-        """The block is one computation of that person; 503 without a place in the queue."""
+        """Hold a turn for one computation of a person; 503 without a place in the queue."""
         if self._is_free(person):
             self._running.add(person)
         else:
@@ -108,7 +108,7 @@ class LongWork:
         *args: P.args,
         **named: P.kwargs,
     ) -> T:
-        """What work(...) returns, computed for the sender of a request, until that is gone."""
+        """Return the result of work(...), cancelled when the client disconnects."""
 
         async def computed() -> T:
             async with self._queues[kind].turn(request.state.principal.name):
@@ -154,7 +154,7 @@ class LongWork:
 
 
 async def while_connected(request: Request, work: Awaitable[T]) -> T:
-    """What `work` gives; cancelled when the client hangs up. The body has been read."""
+    """Return the result of `work`; cancel it when the client disconnects after its body."""
     task = asyncio.ensure_future(work)
     gone = asyncio.ensure_future(_hung_up(request))
     try:

@@ -33,7 +33,7 @@ class RecordReaders:
 
     @contextmanager
     def one(self, person: str) -> Iterator[None]:
-        """A place of that person while the block lasts."""
+        """Hold a place of a person during the block."""
 
         def is_free() -> bool:
             return self._taken[person] < self._most - self._taken.total()
@@ -50,7 +50,7 @@ class RecordReaders:
                 self._changed.notify_all()
 
     def text(self, person: str, make: Callable[[], Iterator[str]]) -> Iterator[str]:
-        """The pieces of a text that is made at once: what can fail is answered as an error."""
+        """Return the pieces of a text that is computed at once, so that failures become errors."""
         with self.one(person):
             with self._changed:
                 if self._unread[person] >= MAX_UNREAD:

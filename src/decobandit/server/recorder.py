@@ -59,7 +59,7 @@ class Recorder:
     # -- noting ------------------------------------------------------------------------------
 
     def note(self, kind: str, by: str, data: dict[str, Any], *, once: Hashable = None) -> None:
-        """An event. `once`: with the same value it is written once in a window, and counted."""
+        """Record an event. `once`: equal values are written once in a window, and counted."""
         with self._lock:
             if once is None:
                 self._waiting.append((kind, by, data))
@@ -74,7 +74,7 @@ class Recorder:
             self._waiting.append((kind, by, data | more))
 
     def refused(self, address: str, what: str) -> None:
-        """A token that is not valid came from an address."""
+        """Record an invalid token from an address."""
         with self._lock:
             now = self._clock()
             if now - self._addresses_since >= WINDOW_SECONDS:
@@ -92,7 +92,7 @@ class Recorder:
             self._about("looked", caller, trial, {"what": what})
 
     def exported(self, caller: Principal, trial: Trial, form: str) -> None:
-        """The record of a trial is handed out."""
+        """Record that a trial was exported."""
         self._about("exported", caller, trial, {"form": form, "masked": False, "via": caller.via})
 
     def _about(self, kind: str, caller: Principal, trial: Trial, more: dict[str, Any]) -> None:

@@ -17,7 +17,7 @@ current: ContextVar[Scope | None] = ContextVar("decobandit_request", default=Non
 
 
 def request_id(headers: Headers) -> str:
-    """The id that a proxy or client gave, if it is short and plain; else a new one."""
+    """Return the id that a proxy or client sent if it is short and safe; else a new one."""
     values = headers.getlist(HEADER)
     if len(values) == 1 and _VALID.fullmatch(values[0]):
         return values[0]
@@ -25,12 +25,12 @@ def request_id(headers: Headers) -> str:
 
 
 def id_of(scope: Scope | None) -> str | None:
-    """The id of a request."""
+    """Return the id of a request."""
     value: str | None = (scope or {}).get("state", {}).get("request_id")
     return value
 
 
 def person_of(scope: Scope | None) -> str | None:
-    """The name of the token that a request was authenticated by."""
+    """Return the name of the token of a request."""
     principal = (scope or {}).get("state", {}).get("principal")
     return None if principal is None else str(principal.name)

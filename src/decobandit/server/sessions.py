@@ -40,7 +40,7 @@ class Sessions:
         self._of_token: dict[str, OrderedDict[bytes, None]] = {}
 
     def begin(self, token_id: str) -> str:
-        """A new session; what is returned goes into the cookie."""
+        """Begin a session; the returned value goes into the cookie."""
         secret, now = secrets.token_urlsafe(32), self._clock()
         digest = _digest(secret)
         with self._lock:
@@ -52,7 +52,7 @@ class Sessions:
         return secret
 
     def token_of(self, secret: str) -> str | None:
-        """The id of the token of a cookie; counts as a use of the session."""
+        """Return the id of the token of a cookie; counts as a use of the session."""
         digest, now = _digest(secret), self._clock()
         with self._lock:
             session = self._by_digest.get(digest)
@@ -80,7 +80,7 @@ class Sessions:
 
 
 def cookie_of(headers: Headers) -> str | None:
-    """The session cookie of a request; None where there is none, or more than one."""
+    """Return the session cookie of a request; None if there is none or more than one."""
     pairs = [pair.strip() for line in headers.getlist("cookie") for pair in line.split(";")]
     cookies = [pair.removeprefix(f"{COOKIE}=") for pair in pairs if pair.startswith(f"{COOKIE}=")]
     return cookies[0] if len(cookies) == 1 else None

@@ -95,7 +95,7 @@ def new_token(
     trials: Sequence[str] = (),
     by: str = "library",
 ) -> tuple[Token, str]:
-    """A new token, and its secret, which is shown once.
+    """Create a token, with its secret, which is shown once.
 
     `days`: until it expires. `trials`: names of the trials that it is for; none: all. `by`: who
     makes it, for the access log.
@@ -142,14 +142,14 @@ def new_token(
 
 
 def _trial_name(connection: Connection, trial: str) -> str:
-    """The name of a trial that is given by name or id; `NotFound` if there is none."""
+    """Return the name of a trial from its name or id; `NotFound` if there is none."""
     columns = schema.trials.c
     query = select(columns.name).where(columns.id == trial_id(connection, trial))
     return str(connection.execute(query).scalar_one())
 
 
 def _said(token: Token) -> dict[str, Any]:
-    """What the access log has of a token; `row` stands for the whole row."""
+    """Return the entry of a token in the access log; `row` is the whole row."""
     tree = token.to_dict()
     shown = {name: tree[name] for name in ("role", "expires_at", "trials")}
     return {"token": token.name, **shown, "row": token_digest(token.__dict__)}
@@ -245,12 +245,12 @@ class TokenCache:
                     self._read_at = began if changes == self._changes else None
 
     def find(self, secret: str) -> Token | None:
-        """The valid token of a secret."""
+        """Return the valid token of a secret."""
         self.refresh()
         return self.known(secret)
 
     def known(self, secret: str) -> Token | None:
-        """The same as of the last `refresh`: the database is not read."""
+        """Return the token that was valid at the last `refresh`; the database is not read."""
         stored = digest(secret)
         token = self._by_digest.get(stored)
         # a dictionary is not constant in time, but what it compares is a digest: nobody can
@@ -260,5 +260,5 @@ class TokenCache:
         return token
 
     def by_id(self, token_id: str) -> Token | None:
-        """The token of an id, if it was valid at the last `refresh`."""
+        """Return the token of an id if it was valid at the last `refresh`."""
         return self._by_id.get(token_id)

@@ -54,7 +54,7 @@ class Worker:
     def run(
         self, work: Callable[..., object], args: Sequence[object], named: Mapping[str, object]
     ) -> object:
-        """What work(*args, **named) returns or raises there; waits for it."""
+        """Return the result of work(*args, **named) in the other process, or raise its error."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._running = True
@@ -96,7 +96,7 @@ _lock = threading.Lock()
 
 
 def take() -> Worker:
-    """A process without work; a new one if need be."""
+    """Return an idle process, or a new one."""
     with _lock:
         while _idle:
             worker = _idle.pop()

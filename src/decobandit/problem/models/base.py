@@ -77,11 +77,11 @@ class ArmModel(ABC):
 
     @abstractmethod
     def pulls(self, stats: Floats) -> Floats:
-        """Pulls so far, (...)."""
+        """Return pulls so far, (...)."""
 
     @abstractmethod
     def mean(self, stats: Floats) -> Floats:
-        """Expected value of the next outcome, (...)."""
+        """Return the expected value of the next outcome, (...)."""
 
     @abstractmethod
     def sd(self, stats: Floats) -> Floats:
@@ -109,7 +109,7 @@ class ArmModel(ABC):
 
     @abstractmethod
     def mean_at(self, parameters: Floats) -> Floats:
-        """Expected value of an outcome at these parameters, (...)."""
+        """Return the expected value of an outcome at these parameters, (...)."""
 
     @abstractmethod
     def sample_outcome(self, parameters: Floats, stats: Floats, rng: np.random.Generator) -> Floats:
@@ -117,10 +117,10 @@ class ArmModel(ABC):
 
     @abstractmethod
     def value(self, stats: Floats, outcome: Floats) -> Floats:
-        """What outcomes of arms in these states count, before the factor of a stage, (...)."""
+        """Return the value of outcomes in these states, before the factor of a stage, (...)."""
 
     def total(self, stats: Floats) -> Floats:
-        """What all outcomes so far count, (...)."""
+        """Return the total value of all outcomes so far, (...)."""
         raise InvalidArgument(f"{self.word} arms: their states do not tell what outcomes counted")
 
     def transitions(self, stats: Floats, truth: Stats | None = None) -> tuple[Floats, Floats]:
@@ -136,14 +136,14 @@ class ArmModel(ABC):
         return self.cdf(after[..., None, :], x)
 
     def stream(self, parameters: Floats, pulls: int, rng: np.random.Generator) -> Floats:
-        """What decides the outcomes of so many pulls, at parameters (E, ...): (E, pulls)."""
+        """Draw the stream that decides outcomes at parameters (E, ...): (E, pulls)."""
         E, number = parameters.shape
         repeated = np.broadcast_to(parameters[:, None], (E, pulls, number))
         initial = np.broadcast_to(np.array(self.initial(), dtype=float), (E, pulls, self.width))
         return self.sample_outcome(repeated, initial, rng)
 
     def from_stream(self, drawn: Floats, stats: Floats) -> Floats:
-        """The outcomes that entries of a stream are, of arms in these states."""
+        """Convert entries of a stream to outcomes of arms in these states."""
         return drawn
 
     # -- outcomes that are pending ------------------------------------------------------------
@@ -201,7 +201,7 @@ class ArmModel(ABC):
     # -- priors -------------------------------------------------------------------------------
 
     def posterior(self, stats: Floats) -> PriorTable:
-        """The prior that has learnt from these statistics, (width,); fractions are welcome."""
+        """Update the prior by these statistics, (width,); fractions are allowed."""
         raise InvalidArgument(
             f"an arm of {self.word} states has no prior that outcomes could change"
         )
@@ -236,7 +236,7 @@ class OutcomeFormat(ABC, Generic[Model]):
 
     @abstractmethod
     def describe(self, stats: Stats) -> str:
-        """The posterior of the arm, for people."""
+        """Describe the posterior of the arm."""
 
     @abstractmethod
     def write(self, stats: Stats) -> str:
@@ -258,22 +258,22 @@ class OutcomeFormat(ABC, Generic[Model]):
 
     @abstractmethod
     def read_outcome(self, text: object, stats: Stats) -> float:
-        """An outcome of an arm in this state, as people give it; a ValueError where it is none."""
+        """Read an outcome of an arm in this state from user input; refuse anything else."""
 
     @abstractmethod
     def plain(self, given: object) -> Outcome:
-        """An outcome as logs have it, whatever the state; a ValueError where it is none."""
+        """Return an outcome as logs store it, in any state; refuse anything else."""
 
     def recorded(self, outcome: float, stats: Stats) -> Outcome:
-        """A drawn outcome of an arm in this state, as logs have it."""
+        """Return a drawn outcome of an arm in this state as logs store it."""
         return int(outcome)
 
     def typed(self, text: str) -> Outcome:
-        """An outcome as logs have it, from typed text."""
+        """Return an outcome as logs store it, from text."""
         return int(self.read_outcome(text, self.model.initial()))
 
     def named(self, outcome: Outcome) -> str:
-        """A recorded outcome, for people."""
+        """Describe a recorded outcome."""
         return str(outcome)
 
     @property
@@ -282,7 +282,7 @@ class OutcomeFormat(ABC, Generic[Model]):
         return ()
 
     def traced(self, outcomes: Sequence[Outcome]) -> tuple[Floats, Floats]:
-        """Recorded outcomes as numbers, (n,), and the statistics before each and after all.
+        """Return recorded outcomes as numbers, (n,), and the statistics before each and after all.
 
         A ValueError where one of them cannot be one of the arm in its state.
         """
@@ -298,7 +298,7 @@ class OutcomeFormat(ABC, Generic[Model]):
         return tuple(self.traced(outcomes)[1][-1].tolist())
 
     def values_of(self, outcomes: Sequence[Outcome]) -> Floats:
-        """What recorded outcomes count, before the factor of a stage, (n,)."""
+        """Return the values of recorded outcomes, before the factor of a stage, (n,)."""
         numbers, stats = self.traced(outcomes)
         return self.model.value(stats[:-1], numbers)
 
@@ -306,7 +306,7 @@ class OutcomeFormat(ABC, Generic[Model]):
     # Where their order does not matter, a tally is their statistics.
 
     def tally(self, outcomes: Sequence[Outcome]) -> Stats:
-        """The tally of outcomes as logs have them."""
+        """Return the tally of outcomes as logs store them."""
         return self.known(outcomes)
 
     def tally_pulls(self, tally: Stats) -> int:
@@ -314,7 +314,7 @@ class OutcomeFormat(ABC, Generic[Model]):
         return int(self.model.pulls(np.array(tally, dtype=float)))
 
     def sole(self, tally: Stats) -> Outcome:
-        """The outcome of a tally of one, as logs have it."""
+        """Return the outcome of a tally of one, as logs store it."""
         value = float(self.model.total(np.array(tally, dtype=float)))
         return self.recorded(value, self.model.initial())
 
@@ -327,15 +327,15 @@ class OutcomeFormat(ABC, Generic[Model]):
         return self.joined(stats, tally)
 
     def tally_value(self, stats: Stats, tally: Stats) -> float:
-        """What a tally counts in all, from this state on, before the factor of a stage."""
+        """Return the total value of a tally from this state on, before the factor of a stage."""
         return float(self.model.total(np.array(tally, dtype=float)))
 
     def read_tally(self, text: str) -> Stats:
-        """A tally from text; a ValueError that says what must be written instead."""
+        """Read a tally from text; refuse with a sentence on what to write instead."""
         return self.read(text)
 
     def write_tally(self, tally: Stats) -> str:
-        """The text that `read_tally` reads."""
+        """Return the text that `read_tally` reads."""
         return self.write(tally)
 
     @property
@@ -362,18 +362,18 @@ class PriorTable(Frozen):
         super().__init__(*values, **fields)
 
     def arm_model(self, arm: Any) -> ArmModel:
-        """The outcome model of an arm with this prior."""
+        """Return the outcome model of an arm with this prior."""
         raise NotImplementedError
 
     def check_arm(self, arm: Any) -> None:
         """Refuse an arm whose fields do not fit the prior."""
 
     def weighted(self, by: float) -> PriorTable:
-        """A prior of the same mean, worth `by` times the pulls; itself where that means nothing."""
+        """Return a prior of the same mean worth `by` times the pulls, or itself if undefined."""
         return self
 
     def uniform(self) -> PriorTable:
-        """The uniform prior of chances; itself where there is none."""
+        """Return the uniform prior, or itself if there is none."""
         return self
 
 

@@ -158,7 +158,7 @@ class CategoricalModel(ArmModel):
         stats: Floats,
         given: float | Floats,
     ) -> Floats:
-        """A function of the Dirichlet weights and a number each, (...)."""
+        """Apply a function of the Dirichlet weights and a number, (...)."""
         shape = np.broadcast_shapes(stats.shape[:-1], np.shape(given))
         weights = np.broadcast_to(np.array(self.counts) + stats, (*shape, self.width))
         points = np.array(np.broadcast_to(given, shape), dtype=float, order="C").reshape(-1, 1)
@@ -204,7 +204,7 @@ class CategoricalModel(ArmModel):
         return np.asarray(stats + shared_out(np.array(self.counts) + stats, number))
 
     def ahead(self, stats: Floats, count: int, most: int) -> tuple[Floats, Floats] | None:
-        """Counts of classes are Dirichlet-multinomial."""
+        """Return the Dirichlet-multinomial distribution of future counts."""
         from scipy.special import gammaln
 
         if comb(count + self.width - 1, count) > most:

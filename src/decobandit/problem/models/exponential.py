@@ -97,7 +97,7 @@ class ExponentialModel(SumModel):
         return np.asarray(b * decay_integral(a - 1.0, np.log1p(self.cap / b)))
 
     def _scale(self, a: Floats, mean: Floats) -> Floats:
-        """b with m_a(b) = mean; 0 and inf at and beyond the ends of the means."""
+        """Return b with m_a(b) = mean; 0 and inf at and outside the ends of the means."""
         if self.cap == math.inf:
             return np.asarray(np.maximum(mean, 0.0) * (a - 1.0))
         if np.size(a) and np.all(a == np.ravel(a)[0]):
@@ -155,7 +155,7 @@ class ExponentialModel(SumModel):
             return np.asarray(gammaincc(a, b / self._time(np.maximum(x, 0.0))))
 
     def _capped(self, time: Floats) -> Floats:
-        """Expected value of an outcome where the mean time is `time`."""
+        """Return the expected value of an outcome with mean time `time`."""
         if self.cap == math.inf:
             return np.asarray(time, dtype=float)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -183,7 +183,7 @@ class ExponentialModel(SumModel):
         return np.minimum(outcome, self.cap)
 
     def total(self, stats: Floats) -> Floats:
-        """Expected capped total given pulls n and sum S: S (1 - (1 - c / S)_+^n)."""
+        """Return the expected capped total given n pulls and sum S: S (1 - (1 - c / S)_+^n)."""
         n, total = stats[..., 0], stats[..., 1]
         share = np.clip(1.0 - self.cap / np.maximum(total, 1e-300), 0.0, 1.0)
         return np.asarray(np.where(n > 0.0, total * (1.0 - share**n), 0.0))

@@ -143,9 +143,7 @@ class MarkovModel(ArmModel):
 
     @cached_property
     def _below(self) -> Floats:
-        """Chance of an outcome or one before it: sure from a state's last one on, in spite of
-        rounding.
-        """
+        """Return cumulative probabilities of outcomes, exactly 1 from a state's last one on."""
         last = [len(state.next) - 1 for state in self.table.states.values()]
         outcomes = np.arange(self._chances.shape[1])
         sure = outcomes >= np.array(last)[:, None]

@@ -109,7 +109,7 @@ class PoissonModel(SumModel):
         return np.asarray(rng.poisson(parameters[..., 0]), dtype=float)
 
     def transitions(self, stats: Floats, truth: Stats | None = None) -> tuple[Floats, Floats]:
-        """Counts one by one; where they are many, neighbours together, the more the larger."""
+        """Return counts one by one, neighbours merged where they are many."""
         r, weight = self.shape + stats[..., 1], self.rate + stats[..., 0]
         mean, spread = r / weight, np.sqrt(r * (weight + 1.0)) / weight
         low = np.maximum(np.floor(mean - 8.0 * spread), 0.0)
@@ -148,7 +148,7 @@ class PoissonModel(SumModel):
         return np.rint(super().expected(stats, number))
 
     def ahead(self, stats: Floats, count: int, most: int) -> tuple[Floats, Floats] | None:
-        """The sum of the counts is negative binomial; negligible tails are left out."""
+        """Return the negative binomial distribution of the sum, without negligible tails."""
         from scipy.stats import nbinom
 
         if count == 0:

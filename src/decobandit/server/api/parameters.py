@@ -58,11 +58,11 @@ class TrialCache:
         self._opened = Cache[str, Trial](MAX_TRIALS)
 
     def cached(self, trial: str) -> Trial | None:
-        """A trial that is open already: the database is not read."""
+        """Return a trial that is open already, without reading the database."""
         return self._opened.get(trial)
 
     def open(self, trial: str) -> Trial:
-        """A trial of the database; `NotFound` if there is none."""
+        """Open a trial of the database; `NotFound` if there is none."""
         opened = open_trial(trial, db=self.store)
         self._opened.put(trial, opened)
         return opened
@@ -108,7 +108,7 @@ async def made(change: Change[Answer]) -> Answer:
 
 
 def key_of(header: str | None, body: sent.Keyed | None) -> str | None:
-    """The key of a request, which may stand in its header or in its body."""
+    """Return the idempotency key of a request, from its header or its body."""
     inside = None if body is None else body.key
     if header is not None and inside is not None and header != inside:
         message = "the key in the header is not the key in the body"
@@ -125,7 +125,7 @@ class Reasoned(TypedDict):
 
 
 def reasoned(caller: Principal, body: sent.ReasonIn, key: str | None) -> Reasoned:
-    """What a request with a reason says of itself."""
+    """Return actor, key and reason of a request."""
     return {"reason": body.reason, "key": key_of(key, body), "by": caller.name}
 
 
@@ -185,5 +185,5 @@ PageOfMade = Annotated[AskedPage, Depends(_asked_page)]
 
 
 def next_key(page: Page[object]) -> dict[str, str]:
-    """The key `next`, where there is a next page."""
+    """Return the key `next` if there is a next page."""
     return {} if page.next is None else {"next": page.next}

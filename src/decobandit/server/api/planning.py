@@ -43,7 +43,7 @@ FILE = "trial.json"  # as the report calls what was sent
 
 
 def in_body(place: Place) -> str:
-    """A place of the problem that is sent with a request."""
+    """Return a place of the problem in a request body."""
     return dotted(("body", "problem", *place))
 
 
@@ -72,7 +72,7 @@ def _sent_problem(error: InvalidProblem) -> ProblemError:
 
 
 def checked_problem(sent: ProblemTable, limits: Limits) -> Problem:
-    """The problem that was sent; a ValueError if it is invalid or too large."""
+    """Return the problem in a request; refuse it if it is invalid or too large."""
     check_size(sent, limits)
     try:
         return sent.problem()
@@ -83,7 +83,7 @@ def checked_problem(sent: ProblemTable, limits: Limits) -> Problem:
 def checked_design(
     sent: DesignedTable, limits: Limits, *, most_stages: int | None = None
 ) -> tuple[Problem, Design | None]:
-    """The same with the design that was sent, where there is one."""
+    """Return the problem and design in a request."""
     check_size(sent, limits, most_stages)
     try:
         return sent.designed()
@@ -92,7 +92,7 @@ def checked_design(
 
 
 def check_work(problem: Problem, design: Design, limits: Limits, where: Naming) -> None:
-    """A ValueError for a design that simulates for too long, before it begins."""
+    """Refuse a design whose simulation would be too slow, before it begins."""
     pulls = problem.horizon * problem.pulls_per_stage
     pulls_per_draw = pulls * len(design.policies or POLICIES) * max(len(design.scenarios), 1)
     most = limits.design_pulls // pulls_per_draw
@@ -138,7 +138,7 @@ async def trial_create(request: Request, _: Caller, body: sent.CreateIn) -> Resp
 @router.post("/plan", response_model=out.PlanOut)
 @allow("admin", "viewer")
 async def plan_make(request: Request, _: Caller, body: sent.PlanIn) -> Response:
-    """What several policies are expected to earn, and an upper bound for all policies."""
+    """Forecast the rewards of several policies, with an upper bound for all policies."""
     state = request.app.state
     with refusals():
         problem = await run_in_threadpool(checked_problem, body.problem, state.limits)
@@ -161,7 +161,7 @@ def _designed(request: Request, body: sent.DesignIn) -> tuple[Problem, Design]:
 @router.post("/design", response_model=out.DesignOut)
 @allow("admin", "viewer")
 async def design_make(request: Request, _: Caller, body: sent.DesignIn) -> Response:
-    """What each policy of a design does in each scenario, as `deco design --json` prints it."""
+    """Compute the operating characteristics of a design, as `deco design --json` prints them."""
     with refusals():
         problem, design = await run_in_threadpool(_designed, request, body)
         results = await request.app.state.long_work.run(
@@ -173,7 +173,7 @@ async def design_make(request: Request, _: Caller, body: sent.DesignIn) -> Respo
 @router.post("/design/report", response_class=HTMLResponse)
 @allow("admin", "viewer")
 async def design_report(request: Request, _: Caller, body: sent.DesignIn) -> HTMLResponse:
-    """The report of a design: one page that needs no other, to save and to print."""
+    """Return the report of a design as one self-contained page."""
     with refusals():
         problem, design = await run_in_threadpool(_designed, request, body)
         check_work(problem, beside_equal(design), request.app.state.limits, in_body)

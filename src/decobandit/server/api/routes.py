@@ -127,7 +127,7 @@ def trial_unmask(
 @router.head("/health", include_in_schema=False)
 @allow()
 async def health() -> Response:  # not in a thread: it only waits for a place among requests
-    """The server is running. Needs no token."""
+    """Report that the server is running. Needs no token."""
     return answer(out.HealthOut(status="ok", version=__version__))
 
 
@@ -140,7 +140,7 @@ def _probe(request: Request) -> Probe:
 @router.head("/live", include_in_schema=False)
 @allow()
 async def live(request: Request) -> Response:
-    """The process answers: nothing else is asked. Needs no token."""
+    """Report that the process answers; nothing else is checked. Needs no token."""
     return await _probe(request).response()
 
 
@@ -148,7 +148,7 @@ async def live(request: Request) -> Response:
 @router.head("/ready", include_in_schema=False)
 @allow()
 async def ready(request: Request) -> Response:
-    """The database answers, within two seconds; 503 otherwise. Needs no token."""
+    """Report that the database answers within two seconds; 503 otherwise. Needs no token."""
     return await _probe(request).response()
 
 
@@ -164,7 +164,7 @@ def trial_list(
     limit: Limit = MAX_PAGE,
     after: After = None,
 ) -> Response:
-    """The trials that the token is for, the oldest first; an operator sees their names only."""
+    """List the trials of the token, oldest first; an operator sees their names only."""
     state = request.app.state
     page = page_of_trials(
         state.store,
@@ -183,7 +183,7 @@ def trial_list(
 @router.get("/trials/{trial}", response_model=out.StatusOut | out.BlindStatus)
 @allow(*EVERYBODY)
 def trial_status(request: Request, caller: Caller, trial: Seen) -> Response:
-    """The state of a trial; an operator sees the pending allocations, with codes for the arms."""
+    """Return the state of a trial; an operator sees pending allocations, with codes for arms."""
     ledger = ledger_of(trial.store, trial.id)
     full = trial.status_at(ledger)
     if caller.blinded:
@@ -203,7 +203,7 @@ def trial_status(request: Request, caller: Caller, trial: Seen) -> Response:
 @router.get("/trials/{trial}/why", response_model=out.WhyOut)
 @allow("admin", "viewer")
 def trial_why(_: Caller, trial: Seen) -> Response:
-    """The numbers that the next decision comes from."""
+    """Return the numbers behind the next decision."""
     full = trial.status().to_dict()
     return answer({name: full[name] for name in out.WhyOut.model_fields})
 
@@ -224,7 +224,7 @@ def trial_allocations(_: Caller, trial: Seen, wanted: PageOfMade) -> Response:
 def trial_events(
     request: Request, caller: Caller, trial: Seen, limit: Limit = MAX_PAGE, after: AfterEvent = -1
 ) -> Response:
-    """The log, in order."""
+    """Return the log, in order."""
     with request.app.state.record_readers.one(caller.name):
         ledger = ledger_of(trial.store, trial.id)
         page = page_of_events(trial.store, ledger, after=after, limit=limit)
@@ -256,7 +256,7 @@ async def trial_replay(request: Request, _: Caller, trial: Opened) -> Response:
 @router.get("/trials/{trial}/export", response_model=dict[str, Any])
 @allow("admin", "viewer")
 def trial_export(request: Request, caller: Caller, trial: Opened) -> StreamingResponse:
-    """The whole trial as one JSON object; the access log names the caller."""
+    """Export a trial as one JSON object; the access log names the caller."""
     request.state.recorder.exported(caller, trial, "json")
     text = request.app.state.record_readers.text(caller.name, trial.export_text)
     return StreamingResponse(text, media_type="application/json")
@@ -265,7 +265,7 @@ def trial_export(request: Request, caller: Caller, trial: Opened) -> StreamingRe
 @router.get("/trials/{trial}/path", response_model=dict[str, Any])
 @allow("admin", "viewer")
 def trial_path(_: Caller, trial: Seen) -> JSONResponse:
-    """The recorded outcomes, compared with the prices."""
+    """Compare the recorded outcomes with the prices."""
     return JSONResponse(trial.episode().to_dict())
 
 
@@ -283,7 +283,7 @@ def trial_report(
 @router.post("/checkpoints", status_code=201, response_model=out.CheckpointOut)
 @allow("admin", all_trials=True)
 def checkpoint_make(request: Request, _: Caller) -> Response:
-    """A signed note of the heads of all trials, to be kept elsewhere."""
+    """Make a signed note of the heads of all trials, to be stored elsewhere."""
     state = request.app.state
     if state.signing_key is None:
         raise ApiError(409, "no_key", "the server has no key to sign with: deco serve --key FILE")
@@ -357,7 +357,7 @@ def token_list(request: Request, _: Caller) -> Response:
 @router.post("/tokens", status_code=201, response_model=out.TokenMade)
 @allow("admin", all_trials=True)
 def token_create(request: Request, caller: Caller, body: sent.TokenIn) -> Response:
-    """A new token; only this response has the secret."""
+    """Create a token; only this response has the secret."""
     token, secret = new_token(request.app.state.store, **body.model_dump(), by=caller.name)
     request.app.state.guard.tokens_changed()
     return answer(token.to_dict() | {"token": secret}, 201)

@@ -80,7 +80,7 @@ class ApiRoute(APIRoute):
 
 
 def body_model(endpoint: Callable[..., Any]) -> type[In] | None:
-    """The class of the body that an endpoint takes, if it takes one."""
+    """Return the class of the body of an endpoint, or None."""
     for hint in get_type_hints(endpoint).values():
         for kind in (hint, *get_args(hint)):
             if inspect.isclass(kind) and issubclass(kind, In):

@@ -226,7 +226,7 @@ class OutcomesIn(Keyed):
     confirm_range: bool = _CONFIRM_RANGE
 
     def given(self) -> Any:
-        """The outcomes as `Trial.tell` takes them."""
+        """Return the outcomes as `Trial.tell` takes them."""
         forms = (self.outcome, self.counts, self.rows)
         if sum(form is not None for form in forms) != 1:
             raise ApiError(

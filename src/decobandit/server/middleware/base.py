@@ -33,7 +33,7 @@ class RequestCheck(HttpMiddleware):
 
     @abstractmethod
     async def check(self, scope: Scope, receive: Receive) -> Receive | None:
-        """What the application receives from; None where the client has gone."""
+        """Return the `receive` of the application; None if the client has disconnected."""
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -47,7 +47,7 @@ class RequestCheck(HttpMiddleware):
 
 @asynccontextmanager
 async def until_answered(send: Send, then: Callable[[], None]) -> AsyncIterator[Send]:
-    """A `send` that calls `then` once, when an answer begins; without one, at the end.
+    """Return a `send` that calls `then` once, when an answer begins, or at the end.
 
     From there on the client alone decides how long it takes: a slow one must not hold a place.
     """

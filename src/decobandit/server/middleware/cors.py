@@ -24,7 +24,7 @@ PREFLIGHT = {
 
 
 def checked_origin(text: str) -> str:
-    """An origin as browsers send it; a ValueError where it is none."""
+    """Return an origin as browsers send it; refuse anything else."""
     if not _ORIGIN.fullmatch(text.lower()):
         raise ValueError(
             f"--cors-origin: {text!r} is not allowed; must be scheme://host or scheme://host:port, "

@@ -96,13 +96,13 @@ class Buckets:
 
 
 def address_of(scope: Scope) -> str:
-    """The address that requests are counted by."""
+    """Return the address that requests are counted by."""
     client = scope.get("client")
     return counted_address(None if client is None else str(client[0]))
 
 
 def too_many(wait: float) -> ApiError:
-    """The answer to a client over its rate."""
+    """Return the answer to a client over its rate limit."""
     seconds = str(max(1, math.ceil(wait)))
     return ApiError(
         429, "too_many_requests", "too many requests; slow down", {"Retry-After": seconds}
@@ -195,7 +195,7 @@ class BodyLimit(RequestCheck):
         return None if body is None else _replayed(body, receive)
 
     async def _read(self, scope: Scope, receive: Receive, most: int) -> bytes | None:
-        """The body; None where the client has gone."""
+        """Read the body; None if the client has disconnected."""
         pieces, size = [], 0
         declared = Headers(scope=scope).get("content-length", "")
         if is_count(declared) and len(declared) > 18:
@@ -222,7 +222,7 @@ def _too_large(most: int) -> ApiError:
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:
-    """A `receive` that gives the body once, then what comes after it."""
+    """Return a `receive` that gives the body once, then what follows it."""
     given = False
 
     async def again() -> Message:

@@ -71,7 +71,7 @@ def _cross_site() -> ApiError:
 
 
 def _bare(host: str) -> str:
-    """A host without its port, in lower case; empty where it is no host."""
+    """Return a host without its port, in lower case; empty if it is not a host."""
     try:
         parts = urlsplit(f"//{host}")
         parts.port  # noqa: B018 - raises where the port is no number

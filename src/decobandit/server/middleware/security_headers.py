@@ -12,7 +12,7 @@ from .base import HttpMiddleware
 
 
 def content_policy(*, style: str = "'self'") -> str:
-    """The Content-Security-Policy: nothing from elsewhere, no script in a page's text.
+    """Return the Content-Security-Policy: nothing from elsewhere, no inline script.
 
     `style="'self' 'unsafe-inline'"` is for a page whose figures write styles.
     """

@@ -56,7 +56,7 @@ class Places:
             raise
 
     def give_back(self, name: str, *, stranger: bool) -> None:
-        """A place is free again."""
+        """Free a place."""
         self._taken[name] -= 1
         self._strangers -= stranger
         if not self._taken[name]:

@@ -65,7 +65,7 @@ class Operation:
 @router.get("/api/docs")
 @allow()
 def api_docs(request: Request) -> Response:
-    """The page."""
+    """Show the API page."""
     document = request.app.openapi()
     all_operations = list(operations(document))
     order = [*dict.fromkeys(CHAPTERS.values()), OTHERS]
@@ -83,7 +83,7 @@ def api_docs(request: Request) -> Response:
 
 
 def operations(document: Tree) -> Iterator[Operation]:
-    """The operations of an OpenAPI document, in its order."""
+    """List the operations of an OpenAPI document, in its order."""
     models: Tree = document["components"]["schemas"]
     for path, item in document["paths"].items():
         for method in METHODS:
@@ -128,7 +128,7 @@ def _answers(responses: Tree, models: Tree) -> Iterator[Model]:
 
 
 def _keys(schema: Tree, models: Tree) -> list[Entry]:
-    """The keys of an object; of one that may be left out, too."""
+    """List the keys of an object, also of an optional one."""
     parts = [_resolved(part, models) for part in schema.get("anyOf", [schema])]
     model = next((part for part in parts if "properties" in part), {})
     needed = model.get("required", [])
@@ -152,7 +152,7 @@ def _link(name: str) -> str:
 
 
 def kind(schema: Tree, link: Callable[[str], str], code: Callable[[object], str]) -> str:
-    """The type of a value in words; `link`: how a model is named, `code`: a value."""
+    """Describe the type of a value; `link`: how a model is named, `code`: a value."""
     if "$ref" in schema:
         return link(schema["$ref"].rpartition("/")[2])
     if "anyOf" in schema or "oneOf" in schema:

@@ -87,7 +87,7 @@ class DesignDraft:
 
     @classmethod
     def from_design(cls, design: Design, policies: Sequence[str]) -> DesignDraft:
-        """What would have to be typed; `policies`: policies beside the one of the trial."""
+        """Return the text of the fields; `policies`: policies other than the one of the trial."""
         tree = design.model_dump(mode="json", exclude_defaults=True)
         values = {name: _typed(_at(tree, one.place)) for name, one in BY_NAME.items()}
         if design.test is not None:
@@ -119,7 +119,7 @@ class DesignDraft:
         return pairs + [("truth", text) for row in self.scenarios for text in row.truth]
 
     def tree(self, policy: str, arms: Sequence[int], wrong: dict[str, str]) -> dict[str, Any]:
-        """The table `design`, empty without rules and scenarios; `arms`: numbers of their rows.
+        """Return the table `design`, empty without rules and scenarios; `arms`: row numbers.
 
         What is no number is said in `wrong`, by field.
         """
@@ -143,7 +143,7 @@ class DesignDraft:
         return tree
 
     def field_of(self, place: Place, arms: Sequence[int]) -> str:
-        """The field of a place in the table `design`."""
+        """Return the field of a place in the table `design`."""
         match place:
             case ("scenarios", int(i), "truth", int(arm)):
                 return f"truth-{self.named()[i][0]}-{arms[arm]}"
@@ -161,7 +161,7 @@ class DesignDraft:
 
 
 def label_of(name: str) -> str:
-    """What the form calls a field of rules or scenarios in a sentence."""
+    """Return the label of a field of rules or scenarios in a sentence."""
     kind, _, numbers = name.partition("-")
     row, _, arm = numbers.partition("-")
     if kind == "truth":
@@ -182,7 +182,7 @@ def _read(rule: RuleField, text: str, wrong: dict[str, str]) -> Any:
 
 
 def number(name: str, text: str, wrong: dict[str, str], *, whole: bool = False) -> float:
-    """The number that was typed into a field; where it is none, `wrong` says so."""
+    """Return the number in a field; if there is none, `wrong` says so."""
     try:
         value = int_from(text.strip()) if whole else float_from(text.strip())
         return int(value) if value == int(value) else value  # messages show 2, not 2.0

@@ -126,7 +126,7 @@ def shown_terms(status: Status) -> list[tuple[str, str]]:
 
 
 def tighter_bound(status: Status) -> str:
-    """What the smallest bound is; nothing where it is no smaller than that of the prices."""
+    """Describe the smallest bound; empty if it is no smaller than that of the prices."""
     best, bound = status.best_bound, status.upper_bound
     if best is None or bound is None or status.best_bound_is is None or best >= bound - TIGHTER:
         return ""
@@ -155,7 +155,7 @@ def _parts(status: Status) -> list[tuple[str, str, Any]]:
 
 
 def _axis(status: Status) -> str:
-    """What bars measure: an index of other policies need be no value."""
+    """Return the title of the axis of bars: indices of some policies are not values."""
     if status.arms[0].index is not None and not _has_information(status):
         return f"index of {status.policy}"
     return "value of a pull"
@@ -193,7 +193,7 @@ def _price_line(price: float | None, rows: int) -> dict[str, Any]:
 def path_figure(
     path: Episode, expected: Floats | None = None, *, dark: bool
 ) -> dict[str, Any] | None:
-    """The paper's Figure 2 of this trial; None before the first stage is told."""
+    """Draw the paper's Figure 2 for this trial; None before the first recorded stage."""
     if path.stages == 0:
         return None
     figure = episode_panels(path, expected, first="information")
@@ -234,7 +234,7 @@ def _recoloured(tree: Any) -> Any:
 
 
 def _layout(dark: bool, height: int) -> dict[str, Any]:
-    """What both figures share: transparent, in the colours of the page."""
+    """Return the layout of both figures: transparent, in the colours of the page."""
     import plotly.io
 
     template = plotly.io.templates["plotly_dark" if dark else "plotly_white"].to_plotly_json()
@@ -264,16 +264,16 @@ class ExpectedLosses:
         return trial.settings.tables_hash in self._kept
 
     def of(self, trial: Trial) -> Floats | None:
-        """Expected loss up to each stage, (stages,), as it was kept."""
+        """Return the cached expected loss up to each stage, (stages,)."""
         return self._kept.get(trial.settings.tables_hash)
 
     def keep(self, trial: Trial, line: Floats | None) -> None:
-        """What `expected_loss` found for the settings of a trial."""
+        """Cache the expected loss for the settings of a trial."""
         self._kept.put(trial.settings.tables_hash, line)
 
 
 def expected_loss(settings: TrialSettings) -> Floats | None:
-    """Expected loss up to each stage, (stages,); None where that would take long."""
+    """Return the expected loss up to each stage, (stages,); None if that is slow."""
     problem = settings.problem
     if too_slow(problem, policy_class(settings.policy, places=False).cost):
         return None

@@ -28,7 +28,7 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 @router.get("/people")
 @allow("admin", all_trials=True)
 def people(request: Request, number: Annotated[int, Query(alias="page", ge=1)] = 1) -> Response:
-    """The access log, the latest first, and whether it is intact."""
+    """Show the access log, latest first, and whether it is intact."""
     request.state.recorder.flush()
     log = people_log(request.app.state.store)
     pages = max(1, -(-len(log.events) // EVENTS_PER_PAGE))
@@ -45,7 +45,7 @@ def people(request: Request, number: Annotated[int, Query(alias="page", ge=1)] =
 
 
 def summary_of(event: Event) -> str:
-    """What an event is about, in one line."""
+    """Describe an event in one line."""
     data = event.data
     first, words = ("trial", "masked", "row", *WORDS, *LAST), WORDS | LAST
     order = [*WORDS, *(name for name in data if name not in first), *LAST]

@@ -39,21 +39,21 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 @router.get("/plan")
 @allow("admin", "viewer")
 def show(request: Request) -> Response:
-    """An empty form."""
+    """Show an empty form."""
     return _page(request, Draft.fresh())
 
 
 @router.post("/plan")
 @allow("admin", "viewer")
 async def expect(request: Request, form: Sent) -> Response:
-    """The forecast of a form."""
+    """Show the forecast of a form."""
     return await _answered(request, form, _forecast)
 
 
 @router.post("/plan/report")
 @allow("admin", "viewer")
 async def report(request: Request, form: Sent) -> Response:
-    """The report of the design of a file: one page that needs no other, to save and to print."""
+    """Return the report of the design in a file as one self-contained page."""
     return await _answered(request, form, _report)
 
 
@@ -67,7 +67,7 @@ async def start(request: Request, form: Sent) -> Response:
 async def _answered(
     request: Request, form: Form, act: Callable[[Request, Form, Draft], Awaitable[Response]]
 ) -> Response:
-    """The answer of `act`, or the form again with what is wrong; all work is done in threads."""
+    """Return the answer of `act`, or the form with its errors; all work is done in threads."""
     draft = await run_in_threadpool(Draft.of, form)
     try:
         return await act(request, form, draft)
@@ -142,7 +142,7 @@ def _refused(
 
 
 def _same(draft: Draft, problem: Problem, rules: Rules | None, store: Store) -> Trial:
-    """The trial of that name, if it is the one of the form and has no allocations yet."""
+    """Return the trial of that name if it is the one of the form and has no allocations yet."""
     trial, policy = open_trial(draft.name, db=store), draft.policy
     wanted = (problem, rules, policy)
     existing = (trial.problem, trial.settings.rules, trial.policy)

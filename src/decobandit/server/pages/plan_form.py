@@ -136,7 +136,7 @@ class Draft:
         return "json" if self.file.startswith("{") else "toml"
 
     def loaded(self, limits: Limits) -> Draft:
-        """The form filled in from its file; the file stays where the form cannot say it all."""
+        """Fill in the form from its file, which stays if the form cannot express it."""
         if not self.file:
             return self
         table = self._table_of_file()
@@ -183,7 +183,7 @@ class Draft:
         return filled if few and own_design == full_design else replace(filled, file=self.file)
 
     def ruled(self, limits: Limits) -> tuple[Problem, Rules | None]:
-        """The problem, and the rules of a trial where there are some.
+        """Return the problem, and the rules of a trial if there are any.
 
         A `FormError` says what is wrong, with the labels of the form.
         """
@@ -192,7 +192,7 @@ class Draft:
         return problem, None if rules == Rules() else rules
 
     def designed(self, limits: Limits) -> tuple[Problem, Design | None]:
-        """The problem, and where there is one, its design with the chosen policy and equal."""
+        """Return the problem and its design, if any, with the chosen policy and equal."""
         problem, typed_design = self._designed(limits)
         if typed_design is None:
             return problem, None
@@ -211,7 +211,7 @@ class Draft:
         return problem, design
 
     def design_file(self, problem: Problem, design: Design) -> str:
-        """A problem file with the design: the one that was given, where it has these policies."""
+        """Return a problem file with the design; the uploaded one if it has these policies."""
         try:
             _, file_design = self._table_of_file().designed() if self.file else (problem, None)
         except InvalidProblem:
@@ -325,7 +325,7 @@ class Draft:
 
 
 def _in_words(line: str) -> str:
-    """A form has fields, not keys."""
+    """Translate keys into labels of the form."""
     return line.replace("required key is missing", "required: fill it in")
 
 
@@ -335,7 +335,7 @@ def _bad_file(error: ValueError) -> FormError:
 
 
 def _label_of(field: str) -> str:
-    """What the form calls a field in a sentence."""
+    """Return the label of a field in a sentence."""
     column, _, row = field.partition("-")
     if column in BY_NAME or column in ("scenario", "truth"):
         return label_of(field)
@@ -356,10 +356,10 @@ def _with_policies(design: Design, names: Sequence[str]) -> Design:
 
 
 def _typed(reward: float | tuple[float, ...]) -> str:
-    """A reward as it is typed; one per stage has no place in the form."""
+    """Return a reward as text; rewards by stage do not fit into the form."""
     return "" if isinstance(reward, tuple) else f"{reward:.15g}"
 
 
 def _new_name() -> str:
-    """A new name; a form that is sent twice is recognised by it."""
+    """Return a new name, which identifies a form that is sent twice."""
     return f"trial-{secrets.token_hex(3)}"

@@ -50,7 +50,7 @@ templates = Environment(
 
 
 def _digits(number: float, places: int) -> str:
-    """A number for a table; zero has no sign."""
+    """Format a number for a table; zero has no sign."""
     return f"{round(number, places) + 0.0:.{places}f}"
 
 
@@ -69,7 +69,7 @@ class Form:
         self.pairs = pairs
 
     def one(self, name: str, default: str = "") -> str:
-        """The first field of that name."""
+        """Return the first field of that name."""
         return next((value for key, value in self.pairs if key == name), default)
 
     def all(self, name: str) -> list[str]:
@@ -77,7 +77,7 @@ class Form:
         return [value for key, value in self.pairs if key == name]
 
     def text(self, name: str) -> str | None:
-        """What was typed into a field, without the blanks around; None for nothing."""
+        """Return the stripped text of a field; None if it is empty."""
         return self.one(name).strip() or None
 
     @property
@@ -114,19 +114,19 @@ Sent = Annotated[Form, Depends(_form)]
 
 
 def new_key() -> str:
-    """A new idempotency key, for a hidden field."""
+    """Return a new idempotency key for a hidden field."""
     return secrets.token_urlsafe(12)
 
 
 @cache
 def asset(name: str) -> str:
-    """The address of a static file; it changes with the content, so that browsers may cache it."""
+    """Return the address of a static file, which changes with its content."""
     content = (files("decobandit.server.pages") / "static" / name).read_bytes()
     return f"/static/{name}?v={hashlib.sha256(content).hexdigest()[:12]}"
 
 
 def page(request: Request, template: str, code: int = 200, /, **values: Any) -> HTMLResponse:
-    """A template with what every page needs."""
+    """Render a template with the values that every page needs."""
     text = templates.get_template(template).render(
         caller=request.state.principal,
         version=__version__,
@@ -147,7 +147,7 @@ def go(address: str) -> RedirectResponse:
 def error_page(
     request: Request, status: int, message: str, headers: dict[str, str] | None = None
 ) -> Response:
-    """An error as a page, with links back."""
+    """Show an error as a page, with links back."""
     trial = request.path_params.get("trial")
     answer = page(
         request,

@@ -40,7 +40,7 @@ def trials(
     after: Annotated[str | None, Query(max_length=100)] = None,
     state: Literal["running", "over"] | None = None,
 ) -> Response:
-    """The trials that the token is for: pages go from old to new, running ones first on each.
+    """List the trials of the token: pages go from old to new, running ones first on each.
 
     An operator sees their names only, the oldest first.
     """
@@ -71,7 +71,7 @@ def trials(
 
 
 def _local(address: str) -> str:
-    """An address on this site: a login must not redirect to another one."""
+    """Tell whether an address is on this site, so that a login cannot redirect elsewhere."""
     is_path = address.startswith("/") and not address.startswith("//")
     return address if is_path and address.isprintable() and "\\" not in address else "/"
 
@@ -79,7 +79,7 @@ def _local(address: str) -> str:
 @router.get("/login")
 @allow()
 def login(request: Request, next: Annotated[str, Query()] = "/") -> Response:
-    """A form for a token."""
+    """Show a form for a token."""
     if request.state.principal is not None:
         return go(_local(next))
     return page(request, "login.html.j2", next=_local(next), wrong="")
@@ -122,7 +122,7 @@ def log_out(request: Request) -> Response:
 @router.get("/static/{name}")
 @allow()
 def static(request: Request, name: str) -> Response:
-    """A static file, or plotly's script from the installed package."""
+    """Return a static file, or plotly's script from the installed package."""
     if name == PLOTLY:
         try:
             with as_file(files("plotly") / "package_data" / PLOTLY) as script:

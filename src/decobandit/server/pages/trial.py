@@ -84,7 +84,7 @@ def run(
     find: Annotated[str, Query(max_length=100)] = "",
     number: Annotated[int, Query(alias="page", ge=1)] = 1,
 ) -> Response:
-    """The next allocation. `now`: the one under way; `done`: the one before.
+    """Show the next allocation. `now`: the pending one; `done`: the one before.
 
     `find`, `page`: which of the pending allocations are shown.
     """
@@ -171,7 +171,7 @@ def _run_page(
 
 
 def _numbers(caller: Principal, ledger: Ledger) -> Mapping[str, int | str]:
-    """What allocations are called; blinded people must not count them, and see their ids."""
+    """Return labels of allocations; blinded users must not count them, and see their ids."""
     return (
         {allocation: allocation for allocation in ledger.allocations}
         if caller.blinded
@@ -180,18 +180,18 @@ def _numbers(caller: Principal, ledger: Ledger) -> Mapping[str, int | str]:
 
 
 def _called(caller: Principal, arm: str, trial: Trial) -> str:
-    """What somebody reads for an arm: its name, or its code."""
+    """Return the label of an arm: its name, or its code."""
     return trial.codes[arm] if caller.blinded else arm
 
 
 def _upcoming(status: Status) -> str:
-    """The arm, or pulls by arm, that an ask would allocate now."""
+    """Return the arm, or pulls by arm, that an ask would allocate now."""
     pulls = status.next_pulls or {}
     return status.next_arm or ", ".join(f"{arm} {number}" for arm, number in pulls.items())
 
 
 def _shown_to(caller: Principal, slot: Allocation, trial: Trial) -> Allocation:
-    """An allocation; blinded people see codes of its arms in their order, and no reason."""
+    """Return an allocation; blinded users see codes in their order, and no reason."""
     if not caller.blinded:
         return slot
     codes = trial.codes
@@ -210,13 +210,13 @@ def _shown_to(caller: Principal, slot: Allocation, trial: Trial) -> Allocation:
 
 
 def saw(request: Request, trial: Trial) -> None:
-    """The access log says who saw results."""
+    """Record in the access log who saw results."""
     what = request.scope["route"].name
     request.state.recorder.saw(request.state.principal, trial, what)
 
 
 def _said(slot: Allocation | None, number: int | str, outcome: str, *, blinded: bool) -> str:
-    """Confirms the last action; blinded: without the outcome, which may not be their own."""
+    """Confirm the last action; blinded: without the outcome, which may not be their own."""
     if slot is None or (slot.state == "open" and not slot.told):
         return ""
     arm = slot.arm or f"{slot.size} pulls"
@@ -228,7 +228,7 @@ def _said(slot: Allocation | None, number: int | str, outcome: str, *, blinded: 
 
 
 def models_of_slots(ledger: Ledger) -> dict[str, ArmModel]:
-    """The outcome models of single pulls, by id."""
+    """Return the outcome models of single pulls, by id."""
     slots = ledger.allocations.values()
     return {slot.id: ledger.kinds[slot.arm] for slot in slots if slot.arm is not None}
 
@@ -301,7 +301,7 @@ def _refused(
     allocation: str,
     form: Form,
 ) -> Response:
-    """The page with the form that was refused; one that is not there any more has a page."""
+    """Show the page with the refused form, or without it if it is gone."""
     if isinstance(error, TrialError):
         error = trial_error(error, blinded=request.state.principal.blinded)
     if error.status_code == 404:
@@ -341,7 +341,7 @@ def _outcome(kind: ArmModel, outcome: Outcome) -> str:
 
 
 def _key(key: str | None, form: Any) -> str | None:
-    """A form may give any outcome: another one is another request, with another key."""
+    """Return the idempotency key of a form and its outcome: another outcome is another request."""
     return None if key is None else f"{key}-{form.one('outcome')}"[:MAX_KEY]
 
 
@@ -358,7 +358,7 @@ def _plotly_address() -> str:
 @router.get("/why")
 @allow("admin", "viewer")
 def why(request: Request, trial: Opened) -> Response:
-    """The numbers that the next decision comes from, and the bounds."""
+    """Show the numbers behind the next decision, and the bounds."""
     saw(request, trial)
     ledger = ledger_of(trial.store, trial.id)
     status = trial.status_at(ledger)
@@ -386,7 +386,7 @@ def why(request: Request, trial: Opened) -> Response:
 async def why_figures(
     request: Request, trial: Opened, dark: bool = False, expected: bool = False
 ) -> Response:
-    """The figures; `expected` adds the expected loss of the policy, which may take longer."""
+    """Show the figures; `expected` adds the expected loss of the policy, which is slower."""
     saw(request, trial)
     if expected and has_episode(trial.settings) and not _expected_losses.known(trial):
         long_work: LongWork = request.app.state.long_work
@@ -413,7 +413,7 @@ async def audit(
     check: str = "",
     number: Annotated[int, Query(alias="page", ge=1)] = 1,
 ) -> Response:
-    """The log, and its checks."""
+    """Show the log and its checks."""
     try:
         log = await run_in_threadpool(_log, request, name, number, check)
     except Damaged:
@@ -472,7 +472,7 @@ def _audited(request: Request, log: _Log, check: str, replay: Replay | None) -> 
 
 
 def _damaged(request: Request, trial: str) -> Response:
-    """What is wrong with a trial that cannot be opened."""
+    """Show why a trial cannot be opened."""
     with request.app.state.record_readers.one(request.state.principal.name):
         verified = check_trial(trial, db=request.app.state.store)
     return page(request, "damaged.html.j2", verified=verified)
@@ -508,7 +508,7 @@ def _summary(event: Event, ledger: Ledger) -> str:
 @router.get("/export.json")
 @allow("admin", "viewer")
 def export_json(request: Request, trial: Opened) -> Response:
-    """The whole trial as JSON."""
+    """Export a trial as JSON."""
     caller = request.state.principal
     request.state.recorder.exported(caller, trial, "json")
     text = request.app.state.record_readers.text(caller.name, trial.export_text)
@@ -563,7 +563,7 @@ def results(request: Request, trial: Opened, control: Control = "") -> Response:
 @router.get("/report")
 @allow("admin", "viewer")
 def report(request: Request, trial: Opened, control: Control = "") -> Response:
-    """The report as one page that needs no other file, to save and to print."""
+    """Return the report as one self-contained page."""
     saw(request, trial)
     text = trial_page(report_for(request, trial, control))
     # its styles are in its text, so that it can be saved
@@ -604,7 +604,7 @@ def archive(request: Request, trial: Opened, form: Sent) -> Response:
 @router.post("/allocations/{allocation}/unmask")
 @allow("admin", "operator")
 def unmask(request: Request, trial: Opened, allocation: AllocationId, form: Sent) -> Response:
-    """The name of the arm of one allocation, on this page only."""
+    """Show the name of the arm of one allocation, on this page only."""
     by = request.state.principal.name
     slot = trial.unmask(allocation, reason=form.reason, key=form.key, by=by)
     return page(
