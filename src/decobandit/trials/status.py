@@ -116,7 +116,8 @@ def bound_from_here(ledger: Ledger, decider: Decider) -> float | None:
     if prices is None or arms is None:
         return None
     total = arms + float(problem.pulls[later] @ prices[later])
-    return total / float(problem.survival[pending.stage])
+    # after the last stage, only outcomes are missing
+    return total / float(problem.survival[min(pending.stage, problem.stages - 1)])
 
 
 def episode_of(ledger: Ledger, decider: Decider) -> Episode:
