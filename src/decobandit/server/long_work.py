@@ -101,12 +101,7 @@ class LongWork:
         return sum(running), sum(waiting)
 
     async def run(
-        self,
-        request: Request,
-        kind: Kind,
-        work: Callable[P, T],
-        *args: P.args,
-        **named: P.kwargs,
+        self, request: Request, kind: Kind, work: Callable[P, T], *args: P.args, **named: P.kwargs
     ) -> T:
         """Return the result of work(...), cancelled when the client disconnects."""
 

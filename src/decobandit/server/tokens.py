@@ -78,7 +78,7 @@ class Token:
         """For people: without the digest."""
         shown = ("id", "name", "role", "created_at", "revoked_at", "expires_at")
         return {name: getattr(self, name) for name in shown} | {
-            "trials": None if self.trials is None else json.loads(self.trials),
+            "trials": None if self.trials is None else json.loads(self.trials)
         }
 
 

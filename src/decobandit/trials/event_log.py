@@ -326,14 +326,7 @@ class EventLog:
     ) -> Ledger:
         """Append an event to the log of a ledger; `TrialError` if it is not allowed."""
         event = new_event(
-            ledger.trial,
-            ledger.seq + 1,
-            kind,
-            data,
-            previous=ledger.head,
-            at=now(),
-            by=by,
-            key=key,
+            ledger.trial, ledger.seq + 1, kind, data, previous=ledger.head, at=now(), by=by, key=key
         )
         later = ledger.following(event)
         _insert(connection, event)

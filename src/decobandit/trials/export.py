@@ -219,8 +219,7 @@ TEXT_COLUMNS = frozenset({"told_at", *_ABOUT[1:3], *_ABOUT[4:], "seen", "posteri
 
 
 def trial_tables(
-    events: Callable[[], Iterable[Event]],
-    arms: Callable[[], Iterable[Mapping[str, Any]]],
+    events: Callable[[], Iterable[Event]], arms: Callable[[], Iterable[Mapping[str, Any]]]
 ) -> Tables:
     """Return the tables of a trial by name, from its log and the arms of its status."""
     return {

@@ -155,9 +155,7 @@ def _token_problems(events: Iterable[Event], tokens: Sequence[Mapping[str, Any]]
 
 
 def _checked(
-    rows: Sequence[StoredEvent],
-    head: tuple[int, str] | None,
-    tokens: Sequence[Mapping[str, Any]],
+    rows: Sequence[StoredEvent], head: tuple[int, str] | None, tokens: Sequence[Mapping[str, Any]]
 ) -> PeopleLog:
     events: list[Event] = []
     problems: list[str] = []

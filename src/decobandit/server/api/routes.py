@@ -152,10 +152,7 @@ async def ready(request: Request) -> Response:
     return await _probe(request).response()
 
 
-@router.get(
-    "/trials",
-    response_model=out.TrialsOut | out.BlindTrials,
-)
+@router.get("/trials", response_model=out.TrialsOut | out.BlindTrials)
 @allow(*EVERYBODY)
 def trial_list(
     request: Request,
@@ -208,10 +205,7 @@ def trial_why(_: Caller, trial: Seen) -> Response:
     return answer({name: full[name] for name in out.WhyOut.model_fields})
 
 
-@router.get(
-    "/trials/{trial}/allocations",
-    response_model=out.AllocationsOut,
-)
+@router.get("/trials/{trial}/allocations", response_model=out.AllocationsOut)
 @allow("admin", "viewer")
 def trial_allocations(_: Caller, trial: Seen, wanted: PageOfMade) -> Response:
     """Allocations in the order in which they were made."""
