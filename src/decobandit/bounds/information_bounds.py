@@ -228,9 +228,9 @@ class _Scenarios:
             self._solve(tables, weight, pilot, bound[here], proven[here])
             self._report(Progress(what, here.stop, last - first))
         means = np.concatenate(drawn)
-        known, sizes = world.controls(means, weights)
+        control_values, sizes = world.controls(means, weights)
         sums = sums[:, ~np.isnan(sums).any(axis=0)]  # arms without parameters have no true mean
-        controls = np.column_stack([known, weights[:, None] * sums])
+        controls = np.column_stack([control_values, weights[:, None] * sums])
         sizes = np.append(sizes, np.full(sums.shape[1], world.size))
         ceiling = weight * self._lagrangian + (1.0 - weight) * world.most
         missed = world.missed(means, weights)

@@ -38,9 +38,9 @@ def argument(metavar: str, text: str, **settings: Any) -> Any:
 def read_by(read: Callable[[str], T], metavar: str, text: str, **settings: Any) -> Any:
     """Return a typer option with a custom parser; ValueErrors become CLI errors."""
 
-    def parse(given: str) -> T:
+    def parse(word: str) -> T:
         try:
-            return read(given)
+            return read(word)
         except ValueError as error:
             raise typer.TyperException(str(error)) from None
 

@@ -258,9 +258,9 @@ def _policy_option(default: tuple[str, ...], several: bool) -> Any:
     ]
 
 
-def _names(given: list[str]) -> tuple[str, ...]:
+def _names(names: list[str]) -> tuple[str, ...]:
     """Names in their order, each once."""
-    return tuple(dict.fromkeys(name.strip() for text in given for name in text.split(",")))
+    return tuple(dict.fromkeys(name.strip() for text in names for name in text.split(",")))
 
 
 def _as_saved(source: Source, policy: list[str] | None, tol: float) -> Chosen:

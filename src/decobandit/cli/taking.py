@@ -31,9 +31,9 @@ def taking(make: Callable[..., T]) -> Callable[[Callable[Concatenate[T, ...], R]
     parameters = options_of(make)
 
     def decorate(command: Callable[Concatenate[T, ...], R]) -> Command[R]:
-        def run(**given: Any) -> R:
-            value = make(**{one.name: given.pop(one.name) for one in parameters})
-            return command(value, **given)
+        def run(**options: Any) -> R:
+            value = make(**{one.name: options.pop(one.name) for one in parameters})
+            return command(value, **options)
 
         return _joined(run, parameters, command)
 
@@ -47,9 +47,9 @@ def taking_open(
     parameters = options_of(make)
 
     def decorate(command: Callable[Concatenate[T, ...], R]) -> Command[R]:
-        def run(**given: Any) -> R:
-            with make(**{one.name: given.pop(one.name) for one in parameters}) as value:
-                return command(value, **given)
+        def run(**options: Any) -> R:
+            with make(**{one.name: options.pop(one.name) for one in parameters}) as value:
+                return command(value, **options)
 
         return _joined(run, parameters, command)
 

@@ -109,9 +109,9 @@ def takes_outcomes(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command on a trial the outcomes of several pulls as its second argument."""
     parameters = options_of(outcomes_from)
 
-    def run(here: Trial, **given: Any) -> Any:
-        outcomes = outcomes_from(**{one.name: given.pop(one.name) for one in parameters})
-        return command(here, outcomes, **given)
+    def run(here: Trial, **options: Any) -> Any:
+        outcomes = outcomes_from(**{one.name: options.pop(one.name) for one in parameters})
+        return command(here, outcomes, **options)
 
     run.__name__, run.__doc__ = command.__name__, command.__doc__
     return with_options(run, [option("here", object), *options_of(command, after=2), *parameters])
@@ -314,14 +314,14 @@ def ask(
 @takes_outcomes
 def tell(
     here: Trial,
-    given: GivenOutcomes,
+    outcomes: GivenOutcomes,
     slot: Slot,
     outcome: Outcome = None,
     confirm_range: ConfirmRange = False,
     **request: Unpack[Request],
 ) -> Allocation:
     """Record outcomes of an allocation; counts add up."""
-    answer = _told(here, slot, outcome, given)
+    answer = _told(here, slot, outcome, outcomes)
     return here.tell(slot, answer, confirm_range=confirm_range, **request)
 
 
@@ -347,13 +347,13 @@ def correct(
 
 
 def _told(
-    here: Trial, slot: str, outcome: str | None, given: GivenOutcomes
+    here: Trial, slot: str, outcome: str | None, outcomes: GivenOutcomes
 ) -> str | int | float | dict[str, str]:
     """Return the outcome of a single pull, or outcomes by arm."""
-    if given.there and outcome is not None:
+    if outcomes.there and outcome is not None:
         raise typer.BadParameter("give one outcome, or counts by arm, not both")
-    if given.there:
-        return given.read(here)
+    if outcomes.there:
+        return outcomes.read(here)
     if outcome is None:
         raise typer.BadParameter(
             "give the outcome of a single pull, such as good or bad, or --counts ARM=GOOD/PULLS,..."

@@ -289,10 +289,10 @@ def changes_trial(
 ) -> Callable[..., None]:
     """Give a command its trial, and a request for the event that it writes; print the answer."""
 
-    def run(here: Trial, key: str | None, by: str | None, as_json: bool, **given: Any) -> None:
-        if "slot" in given:
-            given["slot"] = here.slot_of(given["slot"])
-        answer = command(here, **given, key=key, by=user(by))
+    def run(here: Trial, key: str | None, by: str | None, as_json: bool, **options: Any) -> None:
+        if "slot" in options:
+            options["slot"] = here.slot_of(options["slot"])
+        answer = command(here, **options, key=key, by=user(by))
         print_result(answer, as_json, lambda value: print_answer(value, here))
 
     run.__name__, run.__doc__ = command.__name__, command.__doc__

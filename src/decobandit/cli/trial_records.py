@@ -130,7 +130,7 @@ def _given_checkpoint(file: Path | None, signer: str | None) -> Given | None:
 
 
 def _checks(
-    trial: str | None, file: Path | None, head: str | None, db: str | None, given: Given | None
+    trial: str | None, file: Path | None, head: str | None, db: str | None, signed: Given | None
 ) -> tuple[list[LogCheck], CheckpointCheck | None, trials.PeopleLog | None]:
     """Return log checks, the comparison with a checkpoint, and the access log."""
     from ..trials.checkpoints import check_checkpoint, check_database_by
@@ -138,17 +138,17 @@ def _checks(
 
     if file is not None:
         checks = [checked_export(_exported(file), head=head)[0]]
-        return checks, None if given is None else check_checkpoint(*given, checks), None
+        return checks, None if signed is None else check_checkpoint(*signed, checks), None
     with database(db, existing=True) as store:
         if trial is not None:
             checks = [check_named(store, trial, given_head=head)]
-            if given is None:
+            if signed is None:
                 return checks, None, None
-            return checks, check_checkpoint(*given, checks, store=store), trials.people_log(store)
+            return checks, check_checkpoint(*signed, checks, store=store), trials.people_log(store)
         checks, people = check_database(store, given_head=head), trials.people_log(store)
-        if given is None:
+        if signed is None:
             return checks, None, people
-        return checks, check_database_by(*given, checks, store=store), people
+        return checks, check_database_by(*signed, checks, store=store), people
 
 
 def _replayed(trial: str | None, file: Path | None, db: str | None) -> trials.Replay:
@@ -168,12 +168,12 @@ def _exported(file: Path) -> Any:
         raise typer.BadParameter(f"{file}: {error}") from None
 
 
-def _print_checkpoint(result: CheckpointCheck, ok: bool, told: Collection[str]) -> None:
-    """How a checkpoint compares; `ok`: the whole check; `told`: problems that are printed above."""
+def _print_checkpoint(result: CheckpointCheck, ok: bool, reports: Collection[str]) -> None:
+    """Print the comparison with a checkpoint; `reports`: problems printed above."""
     state = "everything continues it" if ok else "NOT INTACT"
     trials = "1 trial" if result.trials == 1 else f"{result.trials} trials"
     print(f"checkpoint {result.number} of {result.made}, {trials}, signed by {result.key}: {state}")
-    _indented(problem for problem in result.problems if problem not in told)
+    _indented(problem for problem in result.problems if problem not in reports)
 
 
 def _print_replay(result: trials.Replay) -> None:

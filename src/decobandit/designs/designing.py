@@ -156,7 +156,7 @@ def operating_characteristics(
     names = design.policies or POLICIES
     context = Context(problem, tol=tol, ties=ties, under_rules=True)
     task = _Task(problem, design, exact, progress)
-    found: dict[str, list[Characteristics]] = {each.name: [] for each in design.scenarios}
+    by_scenario: dict[str, list[Characteristics]] = {one.name: [] for one in design.scenarios}
     levels, notes, interrupted = list[Calibrated](), list[str](), False
     for name in dict.fromkeys(names):
         rows: list[Characteristics] = []
@@ -172,10 +172,10 @@ def operating_characteristics(
         except KeyboardInterrupt:
             interrupted = True
         for scenario, row in zip(design.scenarios, rows, strict=False):
-            found[scenario.name].append(row)
+            by_scenario[scenario.name].append(row)
         if interrupted:
             break
-    if not any(found.values()):
+    if not any(by_scenario.values()):
         if interrupted:
             raise KeyboardInterrupt
         raise InvalidArgument("; ".join(notes))
@@ -185,9 +185,9 @@ def operating_characteristics(
         ties,
         tuple(
             ScenarioResult(
-                each.name, each.truth, is_null(problem, design, each), tuple(found[each.name])
+                one.name, one.truth, is_null(problem, design, one), tuple(by_scenario[one.name])
             )
-            for each in design.scenarios
+            for one in design.scenarios
         ),
         tuple(levels),
         tuple(notes),
@@ -216,9 +216,9 @@ def characteristics_in(
 ) -> Characteristics:
     """Return what one policy does in one scenario: as in a design that has it at place `number`."""
     design.check(context.problem)
-    (made,) = make_policies(context, [policy], places=False)
+    (player,) = make_policies(context, [policy], places=False)
     task = _Task(context.problem, design, None, None)
-    return task.row(RuledPolicy(made, design.rules), design.final_test, scenario, number)
+    return task.row(RuledPolicy(player, design.rules), design.final_test, scenario, number)
 
 
 def is_null(problem: Problem, design: Design, scenario: Scenario) -> bool:
@@ -251,18 +251,18 @@ class _Task:
         self, context: Context, name: str, alpha: float | None
     ) -> tuple[Fit | None, Iterator[Characteristics]]:
         """Its threshold, where asked for, and its characteristics, scenario by scenario."""
-        (made,) = make_policies(context, [name], places=False)
+        (player,) = make_policies(context, [name], places=False)
         design, fit = self.design, None
         if alpha is not None:
-            nulls = [each for each in design.scenarios if is_null(self.problem, design, each)]
+            nulls = [one for one in design.scenarios if is_null(self.problem, design, one)]
 
             def ends(changed: Design, scenario: Scenario) -> tuple[RuledPolicy, Endings, bool]:
-                ruled, number = RuledPolicy(made, changed.rules), design.scenarios.index(scenario)
+                ruled, number = RuledPolicy(player, changed.rules), design.scenarios.index(scenario)
                 return ruled, *self.ends(ruled, scenario, (number, FITTING))
 
             fit = calibrate(design, nulls, alpha, ends)
             design = fit.design
-        return fit, self.rows(RuledPolicy(made, design.rules), design)
+        return fit, self.rows(RuledPolicy(player, design.rules), design)
 
     def rows(self, ruled: RuledPolicy, design: Design) -> Iterator[Characteristics]:
         """Characteristics, scenario by scenario."""

@@ -37,7 +37,7 @@ class Endings:
     @staticmethod
     def joined(parts: Sequence[Endings]) -> Endings:
         """All of them."""
-        names = [each.name for each in fields(Endings)]
+        names = [field.name for field in fields(Endings)]
         return Endings(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 
 
@@ -57,7 +57,7 @@ def truth_values(problem: Problem, truth: tuple[Any, ...]) -> tuple[float, ...]:
     models = [problem.groups[k].model for k in problem.group_of_arm]
     arms = zip(models, check_kind_truth(truth, problem), strict=True)
     return tuple(
-        np.nan if own == () else float(model.mean_at(np.array(own))) for model, own in arms
+        np.nan if local == () else float(model.mean_at(np.array(local))) for model, local in arms
     )
 
 
@@ -86,20 +86,22 @@ def posterior_means(problem: Problem, ends: Endings) -> Floats:
 
 def rewards(problem: Problem, ends: Endings) -> Floats:
     """Total reward of each trial, (S,): good outcomes, or what outcomes earn at mean factors."""
-    each = totals(problem, ends)
+    reward = totals(problem, ends)
     if problem.is_binary:
-        return np.asarray(each.sum(axis=1))
+        return np.asarray(reward.sum(axis=1))
     stages, groups = slice(0, problem.horizon), [problem.groups[k] for k in problem.group_of_arm]
     base = np.array([group.reward_base[stages].mean() for group in groups])
     factor = np.array([group.reward_factor[stages].mean() for group in groups])
-    return np.asarray((base * ends.pulls + factor * each).sum(axis=1))
+    return np.asarray((base * ends.pulls + factor * reward).sum(axis=1))
 
 
 def _by_arm(problem: Problem, ends: Endings, what: str) -> Floats:
     columns = []
     for k, group in enumerate(problem.group_of_arm):
         kind = problem.groups[group].model
-        own = ends.stats[:, k]
-        told = what == "total" and kind.ordered
-        columns.append(own[:, kind.width] if told else getattr(kind, what)(own[:, : kind.width]))
+        local = ends.stats[:, k]
+        reported = what == "total" and kind.ordered
+        columns.append(
+            local[:, kind.width] if reported else getattr(kind, what)(local[:, : kind.width])
+        )
     return np.stack(columns, axis=1)

@@ -59,8 +59,8 @@ def final_test(policy: RuledPolicy, test: FinalTest, ends: Endings) -> Tested:
     if left.any():
         statistic[left] = _statistic(policy, test, ends.pulls[left], ends.stats[left], rivals[left])
     meets = at_least if test.kind == "posterior" else at_most
-    found = meets(statistic, test.level)
-    declared = np.where(decided[:, None], ends.declared, rivals & found)
+    verdicts = meets(statistic, test.level)
+    declared = np.where(decided[:, None], ends.declared, rivals & verdicts)
     return Tested(declared, statistic, decided)
 
 
@@ -89,15 +89,15 @@ def z_p_values(problem: Problem, pulls: Ints, stats: Any, control: int, rules: R
 
     base, factor = rules.pull_values(problem)
     noise = np.array([problem.groups[k].model.noise_sd for k in problem.group_of_arm])
-    made = np.maximum(pulls, 1)
-    mean, square = base + factor * stats[..., 1] / made, (factor * noise) ** 2 / made
+    divisor = np.maximum(pulls, 1)
+    mean, square = base + factor * stats[..., 1] / divisor, (factor * noise) ** 2 / divisor
     apart = mean - mean[:, [control]] - rules.margin
     spread = np.sqrt(square + square[:, [control]])
     with np.errstate(divide="ignore", invalid="ignore"):
-        found = np.where(spread > 0.0, ndtr(-apart / spread), apart <= 0.0)
-    found[(pulls == 0) | (pulls[:, [control]] == 0)] = 1.0
-    found[:, control] = 1.0
-    return np.asarray(found)
+        p_values = np.where(spread > 0.0, ndtr(-apart / spread), apart <= 0.0)
+    p_values[(pulls == 0) | (pulls[:, [control]] == 0)] = 1.0
+    p_values[:, control] = 1.0
+    return np.asarray(p_values)
 
 
 def fisher_p_values(pulls: Ints, good: Ints, control: int) -> Floats:
@@ -107,7 +107,7 @@ def fisher_p_values(pulls: Ints, good: Ints, control: int) -> Floats:
     """
     from scipy.stats import hypergeom
 
-    found = np.ones(pulls.shape)
+    p_values = np.ones(pulls.shape)
     for arm in range(pulls.shape[1]):
         if arm != control:
             table = np.stack(
@@ -115,8 +115,8 @@ def fisher_p_values(pulls: Ints, good: Ints, control: int) -> Floats:
             )
             rows, place = np.unique(table, axis=0, return_inverse=True)
             g, n, h, k = rows.T
-            found[:, arm] = hypergeom.sf(g - 1, n + k, g + h, n)[place.reshape(-1)]
-    return found
+            p_values[:, arm] = hypergeom.sf(g - 1, n + k, g + h, n)[place.reshape(-1)]
+    return p_values
 
 
 def conditional_p_values(policy: RuledPolicy, ends: Endings) -> Floats:
@@ -141,7 +141,7 @@ def conditional_p_values(policy: RuledPolicy, ends: Endings) -> Floats:
     last_of_class = np.append(np.flatnonzero(new_class)[1:], len(order)) - 1
     total = cumulated[last_of_class] - before
     tail = cumulated[last_of_value][value_of] - before[class_of]
-    own = np.where(total[class_of] > 0.0, tail / np.maximum(total[class_of], 1e-300), 1.0)
+    p_values = np.where(total[class_of] > 0.0, tail / np.maximum(total[class_of], 1e-300), 1.0)
     p = np.ones(both.pulls.shape)
-    p[order, arm] = own
+    p[order, arm] = p_values
     return p[len(null.weight) :]

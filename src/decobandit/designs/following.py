@@ -59,9 +59,9 @@ def can_follow(policy: RuledPolicy) -> bool:
         return False
     single = problem.pulls_per_stage == 1 and not problem.repeat
     # a batch must be shared in one way
-    known = policy.has_distribution if single else not (policy.randomised or inner.draws_arms)
+    has_law = policy.has_distribution if single else not (policy.randomised or inner.draws_arms)
     small = problem.n_arms == 2 or (single and delay == 0)
-    if not known or not small or _code_bits(problem, delay) > CODE_BITS:
+    if not has_law or not small or _code_bits(problem, delay) > CODE_BITS:
         return False
     most = FAST_STATES if inner.has_table else ARRAY_STATES if inner.has_chances else ASKED_STATES
     if not _is_dense(policy):
@@ -88,8 +88,8 @@ def states_of(problem: Problem, delay: int = 0) -> int:
     ways = comb(units + arms - 1, arms - 1) if problem.repeat else comb(arms, pulls)
     total = 0
     for t in range(problem.horizon):
-        known = pulls * max(t - delay, 0)
-        total += joint_states(problem, known) * ways ** min(t, delay)
+        recorded = pulls * max(t - delay, 0)
+        total += joint_states(problem, recorded) * ways ** min(t, delay)
         if total > FAST_STATES:
             break
     return total
@@ -147,8 +147,10 @@ class _Following:
         rules, horizon, m = self.policy.rules, self.problem.horizon, self.problem.pulls_per_stage
         level = _start(self.problem)
         for t in range(horizon + rules.delay + 1):
-            known, before = (m * max(0, min(stage - rules.delay, horizon)) for stage in (t, t - 1))
-            if rules.looks_between(before, known):
+            recorded, before = (
+                m * max(0, min(stage - rules.delay, horizon)) for stage in (t, t - 1)
+            )
+            if rules.looks_between(before, recorded):
                 level = self._look(level)
             if len(level.pulls) == 0:
                 break
@@ -204,13 +206,13 @@ class _Following:
         if problem.pulls_per_stage == 1 and not problem.repeat:
             chances = policy.probabilities(t, states)
             rows, arms = np.nonzero(chances > 0.0)
-            given, chance = np.eye(problem.n_arms, dtype=np.int64)[arms], chances[rows, arms]
+            units, chance = np.eye(problem.n_arms, dtype=np.int64)[arms], chances[rows, arms]
         else:
-            given, rows = policy.allocate_many(t, states), np.arange(len(level.pulls))
+            units, rows = policy.allocate_many(t, states), np.arange(len(level.pulls))
             chance = np.ones(len(rows))
-        own = level.rows(rows)
-        pending = np.concatenate([own.pending, given[:, None, :]], axis=1)
-        after = replace(own, pending=pending, weight=own.weight * chance)
+        part = level.rows(rows)
+        pending = np.concatenate([part.pending, units[:, None, :]], axis=1)
+        after = replace(part, pending=pending, weight=part.weight * chance)
         if pending.shape[1] <= policy.rules.delay:
             return _merged(problem, after)
         return self._revealed(after)
@@ -219,15 +221,15 @@ class _Following:
         """Learn all outcomes of the oldest pending stage."""
         first = level.pending[:, 0]
         rows, added, chance = outcomes(self.ways, first)
-        own = level.rows(rows)
-        known = _Level(
-            own.pulls + first[rows],
-            own.known + added,
-            own.allowed,
-            own.pending[:, 1:],
-            own.weight * chance,
+        part = level.rows(rows)
+        revealed = _Level(
+            part.pulls + first[rows],
+            part.known + added,
+            part.allowed,
+            part.pending[:, 1:],
+            part.weight * chance,
         )
-        return _merged(self.problem, known)
+        return _merged(self.problem, revealed)
 
 
 def _one_rate(t: int, good: Ints) -> Floats:
@@ -237,9 +239,9 @@ def _one_rate(t: int, good: Ints) -> Floats:
 
 def _start(problem: Problem) -> _Level:
     none = np.zeros((1, problem.n_arms), np.int64)
-    known = np.zeros((*none.shape, _width(problem)), np.int64)
+    counts = np.zeros((*none.shape, _width(problem)), np.int64)
     pending = np.zeros((1, 0, problem.n_arms), np.int64)
-    return _Level(none, known, np.ones(none.shape, np.bool_), pending, np.ones(1))
+    return _Level(none, counts, np.ones(none.shape, np.bool_), pending, np.ones(1))
 
 
 def _merged(problem: Problem, level: _Level) -> _Level:
@@ -277,7 +279,7 @@ def _width(problem: Problem) -> int:
 
 def ways_of(problem: Problem, truth: tuple[Any, ...], most: int) -> list[Ways]:
     """Of every arm, up to so many pulls."""
-    found = []
+    ways = []
     for k, parameters in zip(problem.group_of_arm, check_kind_truth(truth, problem), strict=True):
         kind, width = problem.groups[k].model, _width(problem)
         chances = (1.0 - sum(parameters), *parameters) if kind.counts_good else parameters
@@ -286,8 +288,8 @@ def ways_of(problem: Problem, truth: tuple[Any, ...], most: int) -> list[Ways]:
             counts = counts[:, 1:] if problem.is_binary else counts[:, ::-1]
         added = np.zeros((len(counts), width), np.int64)
         added[:, : counts.shape[1]] = counts
-        found.append(Ways(added, chance, start))
-    return found
+        ways.append(Ways(added, chance, start))
+    return ways
 
 
 @lru_cache(maxsize=64)
@@ -313,17 +315,17 @@ def outcomes(ways: list[Ways], pulls: Ints) -> tuple[Ints, Ints, Floats]:
     """All outcomes of these pulls, (S, K): of which row, what each arm adds, probability."""
     rows, width = np.arange(len(pulls)), ways[0].added.shape[1]
     added, chance = np.zeros((*pulls.shape, width), np.int64), np.ones(len(pulls))
-    for arm, own in enumerate(ways):
-        first = own.start[pulls[rows, arm]]
-        number = own.start[pulls[rows, arm] + 1] - first
+    for arm, arm_ways in enumerate(ways):
+        first = arm_ways.start[pulls[rows, arm]]
+        number = arm_ways.start[pulls[rows, arm] + 1] - first
         again = np.repeat(np.arange(len(rows)), number)
         place = np.arange(len(again)) - (np.cumsum(number) - number)[again] + first[again]
-        rows, added, chance = rows[again], added[again], chance[again] * own.chance[place]
-        added[:, arm] = own.added[place]
+        rows, added, chance = rows[again], added[again], chance[again] * arm_ways.chance[place]
+        added[:, arm] = arm_ways.added[place]
     return rows, added, chance
 
 
-def joint_states(problem: Problem, known: int) -> int:
+def joint_states(problem: Problem, recorded: int) -> int:
     """Joint states after so many known outcomes, at most: ways to count classes of all arms."""
     classes = sum(problem.groups[k].model.width for k in problem.group_of_arm)
-    return comb(known + classes - 1, classes - 1)
+    return comb(recorded + classes - 1, classes - 1)

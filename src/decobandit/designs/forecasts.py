@@ -108,13 +108,13 @@ class Forecast(Tabular):
             "upper_bound": self.upper_bound,
             "bound_kind": self.bound_kind,
             **(NO_BOUND if self.best_bound is None else self.best_bound.to_dict()),
-            "policies": [asdict(each) for each in self.policies],
+            "policies": [asdict(policy) for policy in self.policies],
             "notes": list(self.notes),
         }
 
     def tables(self) -> Tables:
         """`policies`, one row each."""
-        return {"policies": lambda: columns_of(asdict(each) for each in self.policies)}
+        return {"policies": lambda: columns_of(asdict(policy) for policy in self.policies)}
 
 
 @obeys_workers
@@ -166,22 +166,22 @@ def forecast(
     """
     context = Context(problem, tol=tol, path_states=PATH_STATES)
     wanted = None if chosen is None else picked_name(context, chosen)
-    asked = [*([] if wanted is None else [wanted]), *policies]
-    names = [*dict.fromkeys(name for name in asked if name != BASELINE), BASELINE]
+    names_wanted = [*([] if wanted is None else [wanted]), *policies]
+    names = [*dict.fromkeys(name for name in names_wanted if name != BASELINE), BASELINE]
     check_policies(names)
-    made, notes = _made(context, names, wanted)
-    exact = _exact_values(made)
-    rest = [policy for policy in made if policy.name not in exact]
+    players, notes = _made(context, names, wanted)
+    exact = _exact_values(players)
+    rest = [policy for policy in players if policy.name not in exact]
     simulated = _simulated(context, rest, draws, rng) if rest else None
     solution = context.solution_for()
     if solution is None:
         notes.append("the bound is left out: it takes long here, and no policy needs it")
     best = None if solution is None else bound(problem, solution=solution)[0]
-    found = _Values(exact, simulated)
+    values = _Values(exact, simulated)
     forecasts = []
-    for policy in made:
-        value, error = found.of(policy.name)
-        more, more_error = found.difference(policy.name, BASELINE)
+    for policy in players:
+        value, error = values.of(policy.name)
+        more, more_error = values.difference(policy.name, BASELINE)
         method = "exact" if policy.name in exact else "simulated"
         gap = None if best is None else best.gap_percent(value)
         forecasts.append(PolicyForecast(policy.name, value, error, more, more_error, gap, method))
@@ -206,31 +206,31 @@ def _made(
     context: Context, names: Iterable[str], chosen: str | None
 ) -> tuple[list[Policy], list[str]]:
     """Return the policies that take little time, and a note on each of the others."""
-    made, notes = list[Policy](), list[str]()
+    players, notes = list[Policy](), list[str]()
     for name in names:
         slow = _too_slow_if_chosen if name == chosen else too_slow
         if slow(context.problem, policy_class(name).cost):
             notes.append(f"{name} is left out: it takes long on a problem of this size")
             continue
         try:
-            made.extend(make_policies(context, [name]))
+            players.extend(make_policies(context, [name]))
         except (ValueError, MemoryError) as error:
             notes.append(f"{name} is left out: {error}")
-    return made, notes
+    return players, notes
 
 
 def _exact_values(policies: Sequence[Policy]) -> dict[str, float]:
     """Exact values; the first policy that reaches too many states ends the search for more."""
-    found = {}
+    values = {}
     for policy in policies:
         if policy.has_table:
             try:
-                found[policy.name] = evaluate(
+                values[policy.name] = evaluate(
                     policy.problem, policy, limit_states=EXACT_STATES
                 ).value
             except TooLarge:
                 break
-    return found
+    return values
 
 
 def _simulated(
@@ -262,16 +262,16 @@ class _Values:
         if name in self.exact:
             return self.exact[name], 0.0
         assert self.simulated is not None
-        found = next(each for each in self.simulated.results if each.policy == name)
-        return found.value, found.value_se
+        row = next(result for result in self.simulated.results if result.policy == name)
+        return row.value, row.value_se
 
     def difference(self, name: str, other: str) -> tuple[float, float]:
         """On the same draws where both are simulated, which makes the error small."""
         if name == other:
             return 0.0, 0.0
         if self.simulated is not None and name not in self.exact and other not in self.exact:
-            found = self.simulated.difference(name, other)
-            return found.value, found.value_se
+            gain = self.simulated.difference(name, other)
+            return gain.value, gain.value_se
         (one, error), (two, other_error) = self.of(name), self.of(other)
         return one - two, math.hypot(error, other_error)
 

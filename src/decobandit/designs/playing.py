@@ -31,8 +31,8 @@ class _Trials:
     allowed: Flags  # (E, K)
 
     def some(self, rows: Flags) -> _Trials:
-        given = tuple(each[rows] for each in self.given)
-        return _Trials(self.number[rows], given, self.allowed[rows])
+        pulls = tuple(stage_pulls[rows] for stage_pulls in self.given)
+        return _Trials(self.number[rows], pulls, self.allowed[rows])
 
 
 def play(
@@ -91,21 +91,23 @@ def drawn_statistics(
     Those of an arm with states of its own are followed by what its pulls have earned.
     """
     groups = [problem.groups[k] for k in problem.group_of_arm]
-    found = np.zeros((trials, len(groups), most + 1, _widest(problem)))
-    for k, (group, own) in enumerate(zip(groups, check_kind_truth(truth, problem), strict=True)):
+    statistics = np.zeros((trials, len(groups), most + 1, _widest(problem)))
+    for k, (group, parameters) in enumerate(
+        zip(groups, check_kind_truth(truth, problem), strict=True)
+    ):
         kind = group.model
-        drawn = kind.stream(np.tile(np.array(own, dtype=float), (trials, 1)), most, rng)
+        drawn = kind.stream(np.tile(np.array(parameters, dtype=float), (trials, 1)), most, rng)
         stats = np.tile(np.array(kind.initial(), dtype=float), (trials, 1))
-        found[:, k, 0, : kind.width] = stats
+        statistics[:, k, 0, : kind.width] = stats
         for n in range(most):
             outcome = kind.from_stream(drawn[:, n], stats)
             if kind.ordered:
-                found[:, k, n + 1, kind.width] = found[:, k, n, kind.width] + kind.value(
+                statistics[:, k, n + 1, kind.width] = statistics[:, k, n, kind.width] + kind.value(
                     stats, outcome
                 )
             stats = kind.update(stats, outcome)
-            found[:, k, n + 1, : kind.width] = stats
-    return found
+            statistics[:, k, n + 1, : kind.width] = stats
+    return statistics
 
 
 def _widest(problem: Problem) -> int:
@@ -136,9 +138,9 @@ class _Chunk:
             if over.any():
                 self._end(trials.some(over), np.zeros(int(over.sum()), np.int8), None)
                 trials = trials.some(~over)
-            known = m * max(0, min(t - delay, horizon))
+            recorded = m * max(0, min(t - delay, horizon))
             before = m * max(0, min(t - 1 - delay, horizon))
-            if rules.looks_between(before, known):
+            if rules.looks_between(before, recorded):
                 trials = self._look(trials)
             if len(trials.number) == 0:
                 break
@@ -161,17 +163,17 @@ class _Chunk:
 
     def _stats(self, trials: _Trials, pulls: Ints) -> Floats:
         """Statistics after so many pulls, (E, K, W)."""
-        found = self.counts[trials.number[:, None], np.arange(pulls.shape[1]), pulls]
+        stats = self.counts[trials.number[:, None], np.arange(pulls.shape[1]), pulls]
         if self.policy.problem.is_binary:
-            return States.of_counts(self.policy.problem, pulls, found).stats
-        return np.asarray(found)
+            return States.of_counts(self.policy.problem, pulls, stats).stats
+        return np.asarray(stats)
 
     def _pulled(self, trials: _Trials, stage: int, delay: int) -> _Trials:
-        known, given = trials.given[0], trials.given[-1]
-        pending = given - known if delay else None
-        stats = self._stats(trials, known)[..., : self.width]
+        oldest, latest = trials.given[0], trials.given[-1]
+        pending = latest - oldest if delay else None
+        stats = self._stats(trials, oldest)[..., : self.width]
         states = States(self.policy.problem, stats, pending, trials.allowed)
-        now = given + self.policy.allocate_many(stage, states, self.rng)
+        now = latest + self.policy.allocate_many(stage, states, self.rng)
         return replace(trials, given=(*trials.given, now)[-(delay + 1) :])
 
     def _look(self, trials: _Trials) -> _Trials:

@@ -137,24 +137,24 @@ class _Rest:
         except (ValueError, MemoryError) as error:
             self.left_out.append(f"bound: {error}")
 
-    def _variant(self, said: str, problem: Problem) -> None:
+    def _variant(self, label: str, problem: Problem) -> None:
         def report(step: Progress) -> None:
             if self.progress is not None:
-                self.progress(replace(step, what=f"{step.what}, {said}"))
+                self.progress(replace(step, what=f"{step.what}, {label}"))
 
         try:
-            found = operating_characteristics(
+            result = operating_characteristics(
                 problem,
                 self.design,
                 **self.settings,
                 progress=report,
             )
         except (ValueError, MemoryError) as error:
-            self.left_out.append(f"{said}: {error}")
+            self.left_out.append(f"{label}: {error}")
             return
-        if found.interrupted:
+        if result.interrupted:
             raise KeyboardInterrupt
-        self.found[said] = found
+        self.found[label] = result
 
 
 # -- other priors, to see how much a design depends on them --------------------------------------

@@ -58,10 +58,10 @@ class Characteristics:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values; `x_se` is the standard error of `x`, where simulated."""
-        own = {each.name: getattr(self, each.name) for each in fields(self)}
-        errors = own.pop("errors") or {}
-        own |= {f"{name}_se": error for name, error in errors.items()}
-        return {key: _plain(value) for key, value in own.items()}
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        errors = values.pop("errors") or {}
+        values |= {f"{name}_se": error for name, error in errors.items()}
+        return {key: _plain(value) for key, value in values.items()}
 
 
 @dataclass(frozen=True, repr=False)
@@ -79,7 +79,7 @@ class ScenarioResult(Shown):
             "name": self.name,
             "truth": list(self.truth),
             "null": self.null,
-            "policies": [each.to_dict() for each in self.policies],
+            "policies": [policy.to_dict() for policy in self.policies],
         }
 
 
@@ -152,8 +152,8 @@ class DesignResult(Tabular):
             "version": __version__,
             "interrupted": self.interrupted,
             "notes": list(self.notes),
-            "calibration": [each.to_dict() for each in self.calibration],
-            "scenarios": [each.to_dict() for each in self.scenarios],
+            "calibration": [one.to_dict() for one in self.calibration],
+            "scenarios": [one.to_dict() for one in self.scenarios],
         }
 
     def _card(self) -> Card:
@@ -172,34 +172,34 @@ class DesignResult(Tabular):
 
     def _policies(self) -> Columns:
         return columns_of(
-            {"scenario": scenario.name, "null": scenario.null, **_single(each.to_dict())}
+            {"scenario": scenario.name, "null": scenario.null, **_single(row.to_dict())}
             for scenario in self.scenarios
-            for each in scenario.policies
+            for row in scenario.policies
         )
 
     def _arms(self) -> Columns:
         return columns_of(
             {
                 "scenario": scenario.name,
-                "policy": each.policy,
+                "policy": row.policy,
                 "arm": arm.name,
                 "truth": scenario.truth[k],
-                **_of_arm(each.to_dict(), k),
+                **_of_arm(row.to_dict(), k),
             }
             for scenario in self.scenarios
-            for each in scenario.policies
+            for row in scenario.policies
             for k, arm in enumerate(self.problem.arms)
         )
 
     def _calibration(self) -> Columns:
-        names = [each.name for each in fields(Calibrated)]
-        return columns_of((each.to_dict() for each in self.calibration), names)
+        names = [one.name for one in fields(Calibrated)]
+        return columns_of((one.to_dict() for one in self.calibration), names)
 
 
 def _single(tree: dict[str, Any]) -> dict[str, Any]:
     """Values that are not one per arm; those of several reasons by the name of each."""
-    found = {key: value for key, value in tree.items() if not isinstance(value, list | dict)}
-    return found | {
+    values = {key: value for key, value in tree.items() if not isinstance(value, list | dict)}
+    return values | {
         f"{key}_{reason}": chance
         for key, value in tree.items()
         if isinstance(value, dict)

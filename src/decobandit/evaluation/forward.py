@@ -181,7 +181,7 @@ class Forward:
                 f"the policy's probabilities at stage {t} do not add up to 1", field="policy"
             )
 
-    def _check_positions(self, t: int, codes: Ints, pulls: Ints, given: Ints) -> None:
+    def _check_positions(self, t: int, codes: Ints, pulls: Ints, units: Ints) -> None:
         """Ask again with exchangeable arms in the opposite order, where that may matter."""
         order, groups = np.arange(codes.shape[1]), self.problem.groups
         spans = sorted((group.members[0], group.members[-1]) for group in groups)
@@ -198,7 +198,7 @@ class Forward:
         again = np.asarray(self.policy.allocate_many(t, self._states(other)))
         for group in groups:
             members = list(group.members)
-            first = _paired(codes[differ][:, members], given[differ][:, members])
+            first = _paired(codes[differ][:, members], units[differ][:, members])
             if np.any(first != _paired(other[:, members], again[:, members])):
                 raise _Positions
 
@@ -271,12 +271,12 @@ class Forward:
                 codes[:, members] = -np.sort(-codes[:, members], axis=1)
         return self._added(t, codes, np.concatenate([part.moments for part in parts]))
 
-    def _deployed(self, t: int, level: _Level, given: list[int]) -> _Level:
+    def _deployed(self, t: int, level: _Level, units: list[int]) -> _Level:
         """Earn by the mean of the deployed arm: there is no outcome to wait for."""
         if self.truth is None:
             return level
         reward = np.full(len(level.codes), -middle(self.problem, t))
-        for k, pulls in enumerate(given):
+        for k, pulls in enumerate(units):
             if pulls:
                 group = self.arms[k].group
                 reward += group.reward_base[t] + group.reward_factor[t] * self._mean(
@@ -309,15 +309,17 @@ class Forward:
                 before[2] @ ways.chance + 2.0 * (before[1] @ first_r) + before[0] @ second_r
             )
         entries = [matrix.tocoo() for matrix in after]
-        found = np.concatenate(
+        new_codes = np.concatenate(
             [np.insert(rest[first][entry.row], k, entry.col, axis=1) for entry in entries]
         )
-        moments = np.zeros((len(found), len(entries)))
+        moments = np.zeros((len(new_codes), len(entries)))
         start = 0
         for column, entry in enumerate(entries):
             moments[start : start + entry.nnz, column] = entry.data
             start += entry.nnz
-        return _Level(found, moments) if len(entries) == 1 else self._added(t, found, moments)
+        return (
+            _Level(new_codes, moments) if len(entries) == 1 else self._added(t, new_codes, moments)
+        )
 
     def _reward_moments(
         self, t: int, arm: ArmStates, pulls: int, ways: Any

@@ -135,9 +135,9 @@ class ArmStates:
             ]
             if not entries:
                 return None
-            row = np.concatenate([own.row + self.start(n) for n, own in entries])
-            column = np.concatenate([own.col + self.start(n + pulls) for n, own in entries])
-            data = np.concatenate([own.data for _, own in entries])
+            row = np.concatenate([block.row + self.start(n) for n, block in entries])
+            column = np.concatenate([block.col + self.start(n + pulls) for n, block in entries])
+            data = np.concatenate([block.data for _, block in entries])
             return coo_array((data, (row, column)), shape=shape).tocsr()
 
         chance = joined(0)

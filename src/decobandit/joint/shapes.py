@@ -183,8 +183,8 @@ class ShapeProgram:
         for k, (arm, units) in enumerate(zip(self.arms, shape, strict=True)):
             values += self._on_axis(k, arm.group.last_rewards(arm.layer(units * unit)))
             if problem.terminal is not None:
-                own = self._reward(problem.horizon, k, units * unit, 1)
-                deployed.append(np.broadcast_to(own, values.shape))
+                reward = self._reward(problem.horizon, k, units * unit, 1)
+                deployed.append(np.broadcast_to(reward, values.shape))
         if not deployed:
             return values
         worst = len(deployed) - problem.deployed
@@ -203,12 +203,12 @@ class ShapeProgram:
             ):
                 yield allotment
 
-    def worth(self, stage: int, shape: Shape, given: Shape, after: Values) -> Floats:
+    def worth(self, stage: int, shape: Shape, allotment: Shape, after: Values) -> Floats:
         """Return what an allotment is worth in the states of a shape, then the best ones."""
         unit = self.problem.unit
-        values = _unsorted(self.problem, tuple(np.add(shape, given).tolist()), after)
+        values = _unsorted(self.problem, tuple(np.add(shape, allotment).tolist()), after)
         reward: Floats | float = 0.0
-        for arm, units in enumerate(given):
+        for arm, units in enumerate(allotment):
             if units:
                 had, pulls = shape[arm] * unit, units * unit
                 values = _applied(self.arms[arm].ways(had, pulls).chance, values, arm)

@@ -103,18 +103,18 @@ def run(
     return Reproduced(tuple(rows), timed)
 
 
-def _row(known: PublishedDesign, ours: Number) -> Row:
+def _row(published: PublishedDesign, ours: Number) -> Row:
     value, error = ours
-    room = known.within + ERRORS * hypot(known.error, error)
+    room = published.within + ERRORS * hypot(published.error, error)
     return Row(
-        known.case,
-        known.quantity,
-        known.source,
-        known.value,
-        known.error,
+        published.case,
+        published.quantity,
+        published.source,
+        published.value,
+        published.error,
         value,
         error,
-        abs(value - known.value) <= room,
+        abs(value - published.value) <= room,
     )
 
 

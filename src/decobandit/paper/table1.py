@@ -82,8 +82,8 @@ def run(
     return rows
 
 
-def _row(given: PublishedRow, quick: bool) -> Row:
-    problem = Problem.uniform(arms=given.arms, horizon=given.horizon)
+def _row(published: PublishedRow, quick: bool) -> Row:
+    problem = Problem.uniform(arms=published.arms, horizon=published.horizon)
     states = QUICK_PATH_STATES if quick else MOST_STATES
     context = Context(problem, tol=TOLERANCE, path_states=states)
     policy, calibrated, gittins = make_policies(context, ["deco", "deco-calibrated", "fh-gittins"])
@@ -100,11 +100,11 @@ def _row(given: PublishedRow, quick: bool) -> Row:
         with suppress(TooLarge):
             best = optimum(problem).value
     return Row(
-        arms=given.arms,
-        horizon=given.horizon,
-        paper_bf=given.bf,
-        paper_fh=given.fh,
-        paper_deco=given.deco,
+        arms=published.arms,
+        horizon=published.horizon,
+        paper_bf=published.bf,
+        paper_fh=published.fh,
+        paper_deco=published.deco,
         optimum=best,
         deco=deco.value,
         deco_calibrated=evaluate(problem, calibrated).value,

@@ -213,24 +213,24 @@ def recommend_each(
     return [_decided(policy, stage, checked, rng) for policy in make_policies(context, policies)]
 
 
-def _decided(policy: Policy, stage: int, seen: State, rng: Rng) -> Recommendation:
+def _decided(policy: Policy, stage: int, state: State, rng: Rng) -> Recommendation:
     problem, pulls, price = policy.problem, None, policy.price(stage)
     if price is not None:
         price /= float(problem.survival[stage])
     if problem.repeat:
-        pulls = policy.allocation(stage, seen, generator_of(rng))
+        pulls = policy.allocation(stage, state, generator_of(rng))
         chosen = tuple(sorted(np.flatnonzero(pulls).tolist(), key=lambda arm: -pulls[arm]))
     else:
-        chosen = policy.select(stage, seen, generator_of(rng))
+        chosen = policy.select(stage, state, generator_of(rng))
     return Recommendation(
         policy=policy.name,
         chosen=tuple(problem.arms[arm].name for arm in chosen),
         stage=stage,
         price=price,
-        arms=_reports(policy, stage, seen, pulls),
+        arms=_reports(policy, stage, state, pulls),
         deploy=stage == problem.horizon,
         pulls=pulls,
-        state=seen,
+        state=state,
     )
 
 

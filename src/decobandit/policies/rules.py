@@ -31,14 +31,14 @@ SUPERIORITY, INFERIORITY, FUTILITY, EQUIVALENCE = range(1, 5)
 SAME = 1e-9
 
 
-def at_least(found: Floats, level: float) -> Allowed:
+def at_least(values: Floats, level: float) -> Allowed:
     """Whether probabilities reach a threshold."""
-    return np.asarray(found >= level - SAME)
+    return np.asarray(values >= level - SAME)
 
 
-def at_most(found: Floats, level: float) -> Allowed:
+def at_most(values: Floats, level: float) -> Allowed:
     """Whether probabilities do not exceed a threshold."""
-    return np.asarray(found <= level + SAME)
+    return np.asarray(values <= level + SAME)
 
 
 @dataclass(eq=False)
@@ -202,19 +202,19 @@ class Cap(Rule):
 def _bounded(chances: Floats, free: Allowed, bound: Floats, beyond: np.ufunc) -> Floats:
     """Chances of free arms beyond a bound (E, 1) are moved to it, the others scaled, in turn."""
     total = np.where(free, chances, 0.0).sum(axis=1, keepdims=True)
-    moved, result = np.zeros(chances.shape, np.bool_), chances
+    clipped, result = np.zeros(chances.shape, np.bool_), chances
     for _ in range(chances.shape[1]):
-        more = free & ~moved & beyond(result, bound)
+        more = free & ~clipped & beyond(result, bound)
         if not more.any():
             break
-        moved |= more
-        others = free & ~moved
-        left = total - bound * moved.sum(axis=1, keepdims=True)
-        rest = np.where(others, chances, 0.0)
+        clipped |= more
+        unclipped = free & ~clipped
+        left = total - bound * clipped.sum(axis=1, keepdims=True)
+        rest = np.where(unclipped, chances, 0.0)
         mass = rest.sum(axis=1, keepdims=True)
-        even = others / np.maximum(others.sum(axis=1, keepdims=True), 1)
+        even = unclipped / np.maximum(unclipped.sum(axis=1, keepdims=True), 1)
         scaled = left * np.where(mass > 0.0, rest / np.where(mass > 0.0, mass, 1.0), even)
-        result = np.where(moved, bound, np.where(others, scaled, chances))
+        result = np.where(clipped, bound, np.where(unclipped, scaled, chances))
     return result
 
 
@@ -249,12 +249,12 @@ class BurnIn(Rule):
         rows, place = np.unique(held, axis=0, return_inverse=True)
         repeat, pulls = self.problem.repeat, self.problem.pulls_per_stage
         units, more = (self.problem.units, self.problem.unit) if repeat else (pulls, most)
-        given, every = np.zeros(rows.shape), np.arange(len(rows))
+        shares, every = np.zeros(rows.shape), np.arange(len(rows))
         for _ in range(units):
             fewest = rows.argmin(axis=1)
             rows[every, fewest] += more
-            given[every, fewest] += 1.0
-        return np.asarray(given[place.reshape(-1)] / units)
+            shares[every, fewest] += 1.0
+        return np.asarray(shares[place.reshape(-1)] / units)
 
 
 # -- looks: with a control arm by P(better than control by the margin); without by P(best) ---------
@@ -337,5 +337,5 @@ RULES: tuple[type[Rule], ...] = (
 
 def rules_of(rules: Rules, problem: Problem) -> tuple[Rule, ...]:
     """Return the rules that settings ask for, in the order in which they are obeyed."""
-    made = (rule.of(rules, problem) for rule in RULES)
-    return tuple(rule for rule in made if rule is not None)
+    parts = (rule.of(rules, problem) for rule in RULES)
+    return tuple(rule for rule in parts if rule is not None)

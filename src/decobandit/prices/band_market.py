@@ -143,13 +143,13 @@ class BandMarket(Market):
     def _thinned(self, stages: int) -> BandMarket:
         """Return the market with its first `regular` stages thinned out; later ones stay."""
         later = np.arange(self.regular, self.stages)
-        kept = np.concatenate([stages_kept(self.regular, stages), later])
+        stages_left = np.concatenate([stages_kept(self.regular, stages), later])
         arms = self.arms._replace(
-            reward_good=self.arms.reward_good[:, kept].copy(),
-            reward_bad=self.arms.reward_bad[:, kept].copy(),
-            terminal=np.zeros((self.groups, slab_size(kept.size))),
+            reward_good=self.arms.reward_good[:, stages_left].copy(),
+            reward_bad=self.arms.reward_bad[:, stages_left].copy(),
+            terminal=np.zeros((self.groups, slab_size(stages_left.size))),
         )
-        return BandMarket(arms, self.pulls[kept], stages, workers=self.workers)
+        return BandMarket(arms, self.pulls[stages_left], stages, workers=self.workers)
 
     def rough_bounds(self, prices: Floats) -> RoughBounds:
         """Without a pass; where there are no prices yet, at those of arms that know themselves."""

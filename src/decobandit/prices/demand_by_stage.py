@@ -87,14 +87,14 @@ class _Masses:
     def pull(self, stage: int, part: Floats) -> tuple[float, float]:
         """Pull a part of the mass of the first states: pulls spent, and what they earn."""
         now = self.mass[: part.size]
-        moved = part * now
+        shifted = part * now
         if stage == self._horizon:  # outcomes of a deployment move no mass
             earned = self._rewards.deploy * self._graph.mean[: part.size]
-            return float(moved.sum()), float((moved * earned).sum())
-        self._under_way[0, : part.size], self._under_way[1, : part.size] = now - moved, moved
+            return float(shifted.sum()), float((shifted * earned).sum())
+        self._under_way[0, : part.size], self._under_way[1, : part.size] = now - shifted, shifted
         base, factor, _, _ = self._rewards.of_stage(stage)
         how = (self._graph.arrays, 1, stage, base, factor)
-        return float(moved.sum()), float(advance(*how, self.mass, self._under_way))
+        return float(shifted.sum()), float(advance(*how, self.mass, self._under_way))
 
     def last_rewards(self) -> float:
         """Of tables of last rewards, at the end."""
@@ -111,19 +111,19 @@ def demand(solution: DualSolution) -> Demand:
     sold_fresh, spent, above, at_price = np.zeros((4, problem.stages))
     reward = 0.0
     for t in range(problem.stages):
-        index = [tables.table(t, k)[: own.mass.size] for k, own in enumerate(arms)]
-        now = np.concatenate([own.mass[: i.size] for own, i in zip(arms, index, strict=True)])
+        index = [tables.table(t, k)[: masses.mass.size] for k, masses in enumerate(arms)]
+        now = np.concatenate([masses.mass[: i.size] for masses, i in zip(arms, index, strict=True)])
         together = np.concatenate(index)
         above[t] = now[together > prices[t] + slack].sum()
         at_price[t] = now[np.abs(together - prices[t]) <= slack].sum()
         price, share = _margin(together, now, float(problem.pulls[t]), tie)
-        for k, (own, i) in enumerate(zip(arms, index, strict=True)):
+        for k, (masses, i) in enumerate(zip(arms, index, strict=True)):
             part = np.where(i > price + tie, 1.0, np.where(np.abs(i - price) <= tie, share, 0.0))
             fresh[k, t] = i[0]
-            sold_fresh[t] += part[0] * own.mass[0]
-            pulls, earned = own.pull(t, part)
+            sold_fresh[t] += part[0] * masses.mass[0]
+            pulls, earned = masses.pull(t, part)
             spent[t], reward = spent[t] + pulls, reward + earned
-    reward += sum(own.last_rewards() for own in arms)
+    reward += sum(masses.last_rewards() for masses in arms)
     sold_touched = spent - sold_fresh
     return Demand(problem, prices, fresh, sold_fresh, sold_touched, above, at_price, reward)
 

@@ -78,9 +78,9 @@ class Trader:
         """Nothing is left after the last stage, but last rewards; softly: with `settle_softly`."""
         self.values[-1][:] = self.rewards.last
         sizes = np.diff(self.graph.start)
-        plain = self.group.terminal is None and not softly
-        self._low[: sizes.size] = sizes if plain else 0
-        self._high[: sizes.size] = -1 if plain else sizes
+        is_linear = self.group.terminal is None and not softly
+        self._low[: sizes.size] = sizes if is_linear else 0
+        self._high[: sizes.size] = -1 if is_linear else sizes
         self._ground = self._slope = 0.0
 
     def _later(self, stage: int) -> Floats:
@@ -94,8 +94,8 @@ class Trader:
         arrays, rewards = self.graph.arrays, self.rewards
         earned, after, worth = rewards.of_stage(stage), self.values[stage + 1], self.worth[stage]
         if self._single:
-            known = (self._slope, self.faint, self._low, self._high)
-            stage_worth(arrays, stage, *earned, *known, part, parts, after, worth.reshape(-1))
+            table = (self._slope, self.faint, self._low, self._high)
+            stage_worth(arrays, stage, *earned, *table, part, parts, after, worth.reshape(-1))
         else:
             steps, widest = self.graph.steps, self.graph.widest
             share = (widest, part, parts)
@@ -326,7 +326,7 @@ class GraphMarket(Market):
         shared = [(arms, part) for arms in self._arms for part in range(parts)]
         with pool(self.workers) as threads:
             for stage in range(self.stages - 1, -1, -1):
-                threads.map(lambda each, stage=stage: each[0].price(stage, each[1], parts), shared)
+                threads.map(lambda pair, stage=stage: pair[0].price(stage, pair[1], parts), shared)
                 self.mu[stage] = price_of(stage, threads)
                 for arms in self._arms:
                     if width > 0.0:
@@ -346,7 +346,7 @@ class GraphMarket(Market):
         if len(pairs) == 1:  # they are long: no copy
             key, weight = pairs[0]
             return key, weight
-        key, weight = (np.concatenate(each) for each in zip(*pairs, strict=True))
+        key, weight = (np.concatenate(column) for column in zip(*pairs, strict=True))
         return key, weight
 
     def clear(self, blend: float) -> Flow:

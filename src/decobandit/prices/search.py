@@ -179,12 +179,12 @@ def _descend(search: Search, tol: float, most_calls: int) -> list[Flow]:
             halved, since = search.gap, search.calls
         if search.calls > since + STALLED_CALLS and market.stages <= MASTER_STAGES:
             break
-        found = smoothing.advance()
-        search.saw_value(market.value_at(found.prices))
-        missed = float(np.abs(found.flow.spent.sum(axis=0) - market.pulls).sum())
-        search.saw_bound(found.flow.total - market.largest_price * missed)
-        flows.append(found.flow)
-        smoothing.go_on(found, search.upper - search.lower)
+        step = smoothing.advance()
+        search.saw_value(market.value_at(step.prices))
+        missed = float(np.abs(step.flow.spent.sum(axis=0) - market.pulls).sum())
+        search.saw_bound(step.flow.total - market.largest_price * missed)
+        flows.append(step.flow)
+        smoothing.go_on(step, search.upper - search.lower)
     return flows
 
 
@@ -214,8 +214,8 @@ def _mix(search: Search, flows: list[Flow], tol: float, most_calls: int) -> None
             )
         if mixture is None or search.done(tol) or search.calls >= most_calls:
             return
-        kept = BEST_PRICE_WEIGHT if search.gap > FINE_GAP else FINE_PRICE_WEIGHT
-        prices = kept * search.prices + (1.0 - kept) * mixture.prices
+        weight = BEST_PRICE_WEIGHT if search.gap > FINE_GAP else FINE_PRICE_WEIGHT
+        prices = weight * search.prices + (1.0 - weight) * mixture.prices
         search.saw_value(market.value_at(prices))
 
 
@@ -227,19 +227,19 @@ def start_prices(search: Search, most_calls: int) -> Floats:
 
     Where these need not be better, both are tried.
     """
-    market, found = search.market, list[tuple[int, Floats]]()
+    market, solutions = search.market, list[tuple[int, Floats]]()
     for level in market.coarser():
         coarse = Search(level.make(), search.note, search.calls)
-        if not found:
+        if not solutions:
             coarse.saw_value(coarse.market.reprice())
-        start = _stretched(found, level.stages, market.top) if found else coarse.prices
+        start = _stretched(solutions, level.stages, market.top) if solutions else coarse.prices
         try:
             rounds(coarse, start, level.tol, min(most_calls, search.calls + level.calls))
         finally:
             search.calls_before += coarse.market.calls
-        found.append((level.stages, coarse.prices))
-        search.prices = _stretched(found, market.regular, market.top)  # if interrupted
-    if found:
+        solutions.append((level.stages, coarse.prices))
+        search.prices = _stretched(solutions, market.regular, market.top)  # if interrupted
+    if solutions:
         if market.follows_coarser:
             return search.prices
         search.saw_value(market.value_at(search.prices))
@@ -250,13 +250,13 @@ def start_prices(search: Search, most_calls: int) -> Floats:
 def stretch(prices: Floats, regular: int, stages: int) -> Floats:
     """Prices over `regular` stages (and later ones) read at the same fraction of `stages`."""
     at = (np.arange(stages) + 0.5) / stages
-    known = (np.arange(regular) + 0.5) / regular
-    return np.concatenate([np.interp(at, known, prices[:regular]), prices[regular:]])
+    midpoints = (np.arange(regular) + 0.5) / regular
+    return np.concatenate([np.interp(at, midpoints, prices[:regular]), prices[regular:]])
 
 
-def _stretched(found: list[tuple[int, Floats]], stages: int, top: float | None) -> Floats:
+def _stretched(solutions: list[tuple[int, Floats]], stages: int, top: float | None) -> Floats:
     """Prices for `stages` stages from the one or two coarser solutions before."""
-    tries = [stretch(prices, size, stages) for size, prices in found[-2:]]
+    tries = [stretch(prices, size, stages) for size, prices in solutions[-2:]]
     return tries[-1] if len(tries) == 1 or top is None else _extrapolate(tries[1], tries[0], top)
 
 

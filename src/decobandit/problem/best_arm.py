@@ -127,8 +127,11 @@ def largest_of_kinds(problem: Problem, rewards: Floats, m: int) -> tuple[float, 
     which is known, about.
     """
     first = [np.array(group.model.initial(), dtype=float) for group in problem.groups]
-    own = [float(group.model.mean(each)) for group, each in zip(problem.groups, first, strict=True)]
-    means = rewards[:, 0] + rewards[:, 1] * np.array(own)
+    first_means = [
+        float(group.model.mean(first_stats))
+        for group, first_stats in zip(problem.groups, first, strict=True)
+    ]
+    means = rewards[:, 0] + rewards[:, 1] * np.array(first_means)
     parts, weights = _double_exponential()
     counts = np.array([group.count for group in problem.groups])
     cuts = []

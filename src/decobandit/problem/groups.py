@@ -128,11 +128,11 @@ class Group:
 @lru_cache(maxsize=64)
 def group_of_arm(groups: tuple[Group, ...]) -> IntArray:
     """Position of each arm's group, (arms,)."""
-    found = np.empty(sum(group.count for group in groups), dtype=np.int64)
+    groups_by_arm = np.empty(sum(group.count for group in groups), dtype=np.int64)
     for number, group in enumerate(groups):
-        found[list(group.members)] = number
-    found.flags.writeable = False
-    return found
+        groups_by_arm[list(group.members)] = number
+    groups_by_arm.flags.writeable = False
+    return groups_by_arm
 
 
 class _Shared:
@@ -174,10 +174,10 @@ def groups_of(arms: Sequence[Arm], survival: FloatArray, deploy: float | None) -
             rewards = good(reward.good), bad(reward.bad)
         else:
             rewards = good(reward.factor), bad(0.0)
-        own = (prior, arm.noise_sd, reward.values, reward.cap, arm.available)
+        identity = (prior, arm.noise_sd, reward.values, reward.cap, arm.available)
         terminal = None if arm.terminal is None else flat(arm.terminal)
         # the arrays outlive this loop, so that their ids stay theirs
-        key = (*own, *map(id, rewards), id(terminal))
+        key = (*identity, *map(id, rewards), id(terminal))
         contents[key] = (arm, rewards, terminal)
         members.setdefault(key, []).append(position)
 
@@ -209,5 +209,5 @@ def _penalised(group: Group, penalty: float) -> Group:
     # of good and of bad outcomes; or, of others, of the base and not of the factor
     first = penalty if group.is_binary else 0.0
     rewards = zip(group.rewards, (first, penalty), strict=True)
-    good, bad = (read_only(np.where(group.available, own, less)) for own, less in rewards)
+    good, bad = (read_only(np.where(group.available, local, less)) for local, less in rewards)
     return replace(group, rewards=(good, bad))

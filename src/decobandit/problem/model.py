@@ -120,8 +120,8 @@ class EqualArms(Frozen):
         """Arms named arm-1, arm-2, ..."""
         shared = EqualArms.model_fields.keys() & Problem.model_fields.keys()
         fields = {name: getattr(self, name) for name in shared}
-        own = {name: getattr(self, name) for name in ("prior", "reward", "noise_sd")}
-        arm = Arm(name="arm", **own)
+        settings = {name: getattr(self, name) for name in ("prior", "reward", "noise_sd")}
+        arm = Arm(name="arm", **settings)
         return Problem(**fields | {"arms": numbered(arm, count=self.arms)})
 
 
@@ -280,8 +280,10 @@ class Problem(Shown, ProblemFields):
                 "deployment worth": None if self.terminal is None else self.terminal.deploy,
             },
             {
-                "arms": [" … ".join(dict.fromkeys((own[0], own[-1]))) for own in names],
-                "number": [len(own) for own in names],
+                "arms": [
+                    " … ".join(dict.fromkeys((name_list[0], name_list[-1]))) for name_list in names
+                ],
+                "number": [len(name_list) for name_list in names],
                 "prior": [
                     group.model.format.describe(group.model.initial()) for group in self.groups
                 ],

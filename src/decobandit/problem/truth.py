@@ -103,14 +103,14 @@ def check_truth(truth: Sequence[float], problem: Problem) -> Truth:
     return probabilities
 
 
-def _probability(given: float) -> float:
+def _probability(value: float) -> float:
     try:
-        p = float(given)
+        p = float(value)
     except (TypeError, ValueError):
         p = nan
     if not 0.0 <= p <= 1.0:
         raise InvalidArgument(
-            f"truth: {shown(given)} is not allowed; must be between 0 and 1", field="truth"
+            f"truth: {shown(value)} is not allowed; must be between 0 and 1", field="truth"
         )
     return p
 

@@ -79,8 +79,8 @@ class Connections:
             victim.cut()
         return victim is not None
 
-    def _waiting(self, among: dict[Connection, None], known: bool) -> Iterator[Connection]:
-        return (one for one in among if one.waits and (known or not one.known))
+    def _waiting(self, among: dict[Connection, None], include_known: bool) -> Iterator[Connection]:
+        return (one for one in among if one.waits and (include_known or not one.known))
 
 
 def counted_address(host: str | None) -> str:

@@ -114,9 +114,9 @@ class Played:
     def book_gap_terms(self, world: World, chunk: Chunk, stages: slice, terms: Floats) -> None:
         """Book shortfall and congestion of stages, (draws, stages, 2) summed over episodes."""
         if self.gap_terms is not None and len(terms):
-            own = terms * (chunk.weights / world.per_draw)[:, None, None]
-            self.gap_terms[chunk.number, stages, :, 0] += own.sum(axis=0)
-            self.gap_terms[chunk.number, stages, :, 1] += (own**2).sum(axis=0)
+            weighted = terms * (chunk.weights / world.per_draw)[:, None, None]
+            self.gap_terms[chunk.number, stages, :, 0] += weighted.sum(axis=0)
+            self.gap_terms[chunk.number, stages, :, 1] += (weighted**2).sum(axis=0)
 
     def sample(self, world: World, gap: GapTerms | None) -> Sample:
         """Average over the episodes of each draw."""
@@ -174,21 +174,21 @@ class GapTerms:
         """Return the dual function at these prices."""
         return self.tables.value()
 
-    def terms(self, stage: int, states: States, given: Ints) -> Floats:
+    def terms(self, stage: int, states: States, units: Ints) -> Floats:
         """Return shortfall and congestion of pulls (E, K) from these states, (E, 2).
 
         Shortfall: units that an arm is not worth at the price; congestion: units that it would be.
         """
-        found = np.zeros((len(given), 2))
+        totals = np.zeros((len(units), 2))
         for k, group in enumerate(self.problem.groups):
-            own, pulls = states.of_group(k), given[:, list(group.members)]
-            net = self.net(stage, k, own)
+            stats, pulls = states.of_group(k), units[:, list(group.members)]
+            net = self.net(stage, k, stats)
             units = pulls // self.problem.unit if stage < self.problem.horizon else pulls
             loss = net.max(axis=-1) - np.take_along_axis(net, units[..., None], axis=-1)[..., 0]
             more = units > net.argmax(axis=-1)
-            found[:, 0] += np.where(more, loss, 0.0).sum(axis=1)
-            found[:, 1] += np.where(more, 0.0, loss).sum(axis=1)
-        return found
+            totals[:, 0] += np.where(more, loss, 0.0).sum(axis=1)
+            totals[:, 1] += np.where(more, 0.0, loss).sum(axis=1)
+        return totals
 
     def net(self, stage: int, k: int, stats: Floats) -> Floats:
         """Return the worth of units less their price, (..., width) -> (..., units + 1)."""

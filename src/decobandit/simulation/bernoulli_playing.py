@@ -128,13 +128,13 @@ class _Run:
     def of(cls, chunk: Chunk) -> _Run:
         """Before any pull."""
         episodes = chunk.episodes(0, 1)
-        seen = episodes.pulls.copy(), episodes.good.copy()
-        return cls(chunk, episodes, chunk.rng(), seen, np.zeros(len(chunk.weights)))
+        counts = episodes.pulls.copy(), episodes.good.copy()
+        return cls(chunk, episodes, chunk.rng(), counts, np.zeros(len(chunk.weights)))
 
     def empty(self) -> _Run:
         """Return the episodes without draws, to play through without any effect."""
-        own = self.chunk
-        none = replace(own, means=own.means[:0], weights=own.weights[:0], keys=own.keys[:0])
+        part = self.chunk
+        none = replace(part, means=part.means[:0], weights=part.weights[:0], keys=part.keys[:0])
         return _Run.of(none)
 
     def with_room(self, stages: int, pulls: int) -> Episodes:

@@ -126,15 +126,15 @@ class Estimates:
 
     def minus(self, other: Estimates) -> Estimate:
         """Return the difference of two values on the same draws."""
-        each = self.contributions - other.contributions
+        contributions = self.contributions - other.contributions
         chance = min(self.missed.chance + other.missed.chance, 1.0)
-        found = mean_estimate(each, replace(self.missed, chance=chance))
+        difference = mean_estimate(contributions, replace(self.missed, chance=chance))
         # of draws that do not differ little is known, but no more than of draws not in common
         apart = math.hypot(self.best.value_se, other.best.value_se)
-        if each.size >= MIN_DRAWS and found.value_se <= apart:
-            return found
+        if contributions.size >= MIN_DRAWS and difference.value_se <= apart:
+            return difference
         kinds = {self.best.value_se_kind, other.best.value_se_kind}
-        return Estimate(found.value, apart, "range" if "range" in kinds else "spread")
+        return Estimate(difference.value, apart, "range" if "range" in kinds else "spread")
 
 
 def estimate(sample: Sample) -> Estimates:
@@ -148,14 +148,14 @@ def estimate(sample: Sample) -> Estimates:
     fitted = regression(w * sample.mean_reward, *_controls(sample))
     if fitted is not None:
         draws["regression"] = fitted
-    found = {method: mean_estimate(each, sample.missed) for method, each in draws.items()}
-    method = min(found, key=lambda name: found[name].value_se)
+    by_method = {method: mean_estimate(values, sample.missed) for method, values in draws.items()}
+    method = min(by_method, key=lambda name: by_method[name].value_se)
     bound = sample.missed.bound(w.size)
-    if w.size < MIN_DRAWS or bound < found[method].value_se:
+    if w.size < MIN_DRAWS or bound < by_method[method].value_se:
         draws["range"] = w * (sample.mean_reward - sample.missed.middle) + sample.missed.middle
-        found["range"] = Estimate(float(draws["range"].mean()), bound, "range")
+        by_method["range"] = Estimate(float(draws["range"].mean()), bound, "range")
         method = "range"
-    return Estimates(found, method, draws[method], sample.missed)
+    return Estimates(by_method, method, draws[method], sample.missed)
 
 
 def regression(y: Floats, controls: Floats, sizes: Floats) -> Floats | None:
@@ -168,31 +168,31 @@ def regression(y: Floats, controls: Floats, sizes: Floats) -> Floats | None:
     x = controls[:, usable(controls, sizes)]
     if not x.shape[1]:
         return None
-    fold, each = np.arange(y.size) % FOLDS, y.copy()
+    fold, residual = np.arange(y.size) % FOLDS, y.copy()
     for number in range(FOLDS):
-        others, own = fold != number, fold == number
-        moments = Moments.of(x[others])
-        weights = moments.weights(y[others].sum(), np.einsum("d,dq->q", y[others], x[others]))
-        each[own] -= np.einsum("dq,q->d", x[own], weights)
-    return each
+        training, test = fold != number, fold == number
+        moments = Moments.of(x[training])
+        weights = moments.weights(y[training].sum(), np.einsum("d,dq->q", y[training], x[training]))
+        residual[test] -= np.einsum("dq,q->d", x[test], weights)
+    return residual
 
 
-def mean_estimate(each: Floats, missed: Missed) -> Estimate:
+def mean_estimate(values: Floats, missed: Missed) -> Estimate:
     """Return the mean of what draws add, and an error that can be relied on.
 
     By the spread of what draws add, more where few of them decide, and by what may be missing.
     """
-    n, off = each.size, each - each.mean()
+    n, off = values.size, values - values.mean()
     second, third, fourth = (float((off**power).mean()) for power in (2, 3, 4))
-    variance = _spread(each) ** 2
+    variance = _spread(values) ** 2
     if second > 0.0:
         largest = max((third / second) ** 2, fourth / second - 3.0 * second)
         variance += UNSEEN_EVENTS**2 * largest / n**2
     spread = math.sqrt(variance)
-    varied = _varies(each, missed.size) and spread >= RESOLUTION * missed.range
+    varied = _varies(values, missed.size) and spread >= RESOLUTION * missed.range
     unseen = missed.error(n, varied=varied)
     kind: ErrorKind = "range" if unseen > spread else "spread"
-    return Estimate(float(each.mean()), math.hypot(spread, unseen), kind)
+    return Estimate(float(values.mean()), math.hypot(spread, unseen), kind)
 
 
 def term_errors(first: Floats, second: Floats, draws: int) -> Floats:
@@ -225,7 +225,7 @@ def usable(controls: Floats, sizes: Floats) -> list[int]:
     are far from their mean, zero, since what makes up for it was not drawn; and what the ones
     before explain. sizes (q,): of the terms that each is the difference of.
     """
-    found: list[int] = []
+    columns: list[int] = []
     axes: list[Floats] = []
     for j, size in enumerate(sizes.tolist()):
         column = controls[:, j]
@@ -236,24 +236,24 @@ def usable(controls: Floats, sizes: Floats) -> list[int]:
             rest = rest - (rest * axis).sum() * axis  # BLAS would depend on its threads
         square = float((rest**2).sum())
         if square > INDEPENDENT * float((centred**2).sum()):
-            found.append(j)
+            columns.append(j)
             axes.append(rest / math.sqrt(square))
-    return found if len(controls) >= MIN_DRAWS * (len(found) + 1) else []
+    return columns if len(controls) >= MIN_DRAWS * (len(columns) + 1) else []
 
 
-def _varies(each: Floats, size: float) -> bool:
+def _varies(values: Floats, size: float) -> bool:
     """Whether enough draws differ from the others for their spread to mean something.
 
     size: of the terms that were summed. Differences of a small part of it are rounding.
     """
-    off = np.abs(each - np.median(each))
+    off = np.abs(values - np.median(values))
     many = int(np.count_nonzero(off > CONSTANT_WITHIN * size)) >= MIN_DRAWS
-    return many and _deciding(each) >= min(MIN_DECIDING, MIN_SHARE * each.size)
+    return many and _deciding(values) >= min(MIN_DECIDING, MIN_SHARE * values.size)
 
 
-def _deciding(each: Floats) -> float:
+def _deciding(values: Floats) -> float:
     """How many draws decide the spread, in effect: k, if k of very many differ from the others."""
-    off = (each - each.mean()) ** 2
+    off = (values - values.mean()) ** 2
     return float(off.sum()) ** 2 / max(float((off**2).sum()), 1e-300)
 
 
@@ -266,14 +266,14 @@ def _controls(sample: Sample) -> tuple[Floats, Floats]:
         columns.append(sample.best - sample.expected_best)
     if sample.gap is not None and sample.upper_bound is not None:
         columns.append(sample.mean_reward - (sample.upper_bound - sample.gap))
-    own = sample.weights[:, None] * np.column_stack(columns)
+    weighted = sample.weights[:, None] * np.column_stack(columns)
     sizes = np.append(sample.control_sizes, np.full(len(columns), sample.missed.size))
-    return np.column_stack([sample.controls, own]), sizes
+    return np.column_stack([sample.controls, weighted]), sizes
 
 
-def _spread(each: Floats) -> float:
+def _spread(values: Floats) -> float:
     """Return the standard error of the mean, by the spread alone."""
-    return float(np.std(each, ddof=1)) / math.sqrt(each.size) if each.size > 1 else math.inf
+    return float(np.std(values, ddof=1)) / math.sqrt(values.size) if values.size > 1 else math.inf
 
 
 @dataclass(frozen=True, eq=False)

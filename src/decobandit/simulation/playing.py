@@ -60,9 +60,9 @@ def play(
         else:
             steps.add(world.problem.stages * len(chunk.keys))
 
-    asked = any(_is_asked(policy) for policy, _ in turns)
+    needs_states = any(_is_asked(policy) for policy, _ in turns)
     playing = Stopwatch()
-    with pool(1 if asked else worker_count(workers, most=world.number_of_chunks)) as threads:
+    with pool(1 if needs_states else worker_count(workers, most=world.number_of_chunks)) as threads:
         threads.map(play_chunk, range(world.number_of_chunks))
     played.seconds = playing.seconds()
     return played
@@ -101,15 +101,15 @@ class _Episodes:
             heed_interrupt()
             policy = turn_of(self.turns, stage)
             states = States(policy.problem, self.stats).at(stage)
-            given = self._allocated(policy, stage, states)
+            pulls = self._allocated(policy, stage, states)
             if self.gap is not None:
-                own = States(world.problem, self.stats)
-                terms[:, stage] = self._by_draw(self.gap.terms(stage, own, given))
-            expected = np.zeros(len(given))
+                states_now = States(world.problem, self.stats)
+                terms[:, stage] = self._by_draw(self.gap.terms(stage, states_now, pulls))
+            expected = np.zeros(len(pulls))
             for k in range(len(world.problem.groups)):
-                self._pull(stage, k, given, expected)
+                self._pull(stage, k, pulls, expected)
             means[:, stage] = self._by_draw(expected)
-            steps.add(len(given))
+            steps.add(len(pulls))
         last = self._last_rewards()
         played.reward[self.place] += self._by_draw(self.earned + last)
         played.mean_reward[self.place] += self._by_draw(last)
@@ -129,26 +129,26 @@ class _Episodes:
         """Return pulls of every arm in every episode; refuses what is no stage of the problem."""
         problem = self.world.problem
         deployed = stage == problem.horizon
-        own = policy.problem.horizon if deployed else stage
-        given = np.asarray(policy.allocate_many(own, states, self.rng), dtype=np.int64)
-        check_given(policy.name, problem, stage, given)
-        return given
+        local_stage = policy.problem.horizon if deployed else stage
+        pulls = np.asarray(policy.allocate_many(local_stage, states, self.rng), dtype=np.int64)
+        check_given(policy.name, problem, stage, pulls)
+        return pulls
 
-    def _pull(self, stage: int, k: int, given: Ints, expected: Floats) -> None:
+    def _pull(self, stage: int, k: int, pulls: Ints, expected: Floats) -> None:
         """Pull the arms of a group, and add what they earned; expected (E,): by true means."""
         group, outcomes = self.world.problem.groups[k], self.outcomes[k]
         arms = np.array(group.members)
-        e, member = np.nonzero(given[:, arms])
+        e, member = np.nonzero(pulls[:, arms])
         if not e.size:
             return
-        arm, model, E = arms[member], group.model, len(given)
+        arm, model, E = arms[member], group.model, len(pulls)
         base, factor = group.reward_base[stage], group.reward_factor[stage]
-        count, stats = given[e, arm], self.stats[e, arm, : model.width]
+        count, stats = pulls[e, arm], self.stats[e, arm, : model.width]
         posterior, mean = model.mean(stats), self.chunk.means[self.draw[e], arm]
         mean = np.where(np.isnan(mean), posterior, mean)
         if stage == self.world.problem.horizon:
-            total, seen = count * mean, np.full(e.shape, np.nan)
-            self._keep(stage, e, arm, count, seen, base * count + factor * total, mean, True)
+            total, observed = count * mean, np.full(e.shape, np.nan)
+            self._keep(stage, e, arm, count, observed, base * count + factor * total, mean, True)
         elif outcomes.tallied and (self.played.record is None or self.world.problem.is_binary):
             added = outcomes.tally(e, member, self.pulls[e, arm], count)
             self.stats[e, arm, : model.width] += added
@@ -196,7 +196,7 @@ class _Episodes:
         e: Ints,
         arm: Ints,
         count: Ints,
-        seen: Floats,
+        observed: Floats,
         reward: Floats,
         mean: Floats,
         deployed: bool,
@@ -204,10 +204,10 @@ class _Episodes:
         """Keep pulls, where that is asked for; seen: outcomes, good ones of shared pulls."""
         if self.played.record is None:
             return
-        columns: dict[str, Floats | Ints] = {"outcome": seen}
+        columns: dict[str, Floats | Ints] = {"outcome": observed}
         if self.world.problem.repeat and self.world.problem.is_binary:
             pulls = np.full(e.shape, np.nan) if deployed else count.astype(float)
-            columns = {"good": seen, "pulls": pulls}
+            columns = {"good": observed, "pulls": pulls}
         first = self.place.start * self.world.per_draw
         self.played.record.add(
             first + e, np.full(e.shape, stage), arm, **columns, reward=reward, truth=mean
@@ -218,28 +218,28 @@ class _Episodes:
         total = np.zeros(len(self.stats))
         for group in self.world.problem.groups:
             if group.terminal is not None:
-                own = self.stats[:, list(group.members), : group.model.width]
-                total += group.last_rewards(own).sum(axis=1)
+                stats = self.stats[:, list(group.members), : group.model.width]
+                total += group.last_rewards(stats).sum(axis=1)
         return total
 
 
-def check_given(policy: str, problem: Problem, stage: int, given: Ints) -> None:
+def check_given(policy: str, problem: Problem, stage: int, pulls: Ints) -> None:
     """Refuse pulls (E, K) that a stage of the problem does not allow."""
     deployed = stage == problem.horizon
     wanted, unit = problem.pulls_per_stage, problem.unit
     if deployed:
         wanted, unit = problem.deployed, 1
     most = wanted if problem.repeat and not deployed else 1
-    wrong = (given.sum(axis=1) != wanted) | np.any((given < 0) | (given > most), axis=1)
-    wrong |= np.any(given % unit > 0, axis=1)
+    wrong = (pulls.sum(axis=1) != wanted) | np.any((pulls < 0) | (pulls > most), axis=1)
+    wrong |= np.any(pulls % unit > 0, axis=1)
     if problem.has_windows:
-        wrong |= np.any(given[:, ~problem.available[stage]] > 0, axis=1)
+        wrong |= np.any(pulls[:, ~problem.available[stage]] > 0, axis=1)
     if wrong.any():
         rule = f"{wanted} pulls in all, in units of {unit}"
         if not problem.repeat:
             rule = f"{wanted} different arms"
         raise InvalidArgument(
-            f"policy {policy!r} allots {tuple(given[wrong][0].tolist())} at stage {stage}; "
+            f"policy {policy!r} allots {tuple(pulls[wrong][0].tolist())} at stage {stage}; "
             f"must be {rule}",
             field="policy",
         )

@@ -100,8 +100,8 @@ class PolicyResult(Shown):
             "regret_se": self.regret_se,
             "method": self.estimates.method,
             "estimates": {
-                method: {"value": found.value, "value_se": found.value_se}
-                for method, found in self.estimates.by_method.items()
+                method: {"value": estimate.value, "value_se": estimate.value_se}
+                for method, estimate in self.estimates.by_method.items()
             },
             "steps_per_second": self.steps / max(self.seconds, 1e-9),
             "preparation_seconds": self.preparation_seconds,
@@ -157,9 +157,9 @@ class Simulation(Tabular):
         for result in self.results:
             if result.policy == policy:
                 return result.estimates
-        known = ", ".join(result.policy for result in self.results)
+        names = ", ".join(result.policy for result in self.results)
         raise InvalidArgument(
-            f"no policy called {policy!r} was simulated; there are {known}", field="policy"
+            f"no policy called {policy!r} was simulated; there are {names}", field="policy"
         )
 
     def __repr__(self) -> str:
@@ -217,15 +217,15 @@ class Simulation(Tabular):
 
     def with_settings(self, results: Iterable[dict[str, Any]]) -> Columns:
         """Columns of results, one row each, with what was simulated."""
-        said = ("draws", "per_draw", "seed", "true_horizon")
-        rows = ({key: each[key] for key in each if key != "estimates"} for each in results)
+        keys = ("draws", "per_draw", "seed", "true_horizon")
+        rows = ({key: result[key] for key in result if key != "estimates"} for result in results)
         return {
             **columns_of(rows),
             **constant(
                 len(self.results),
                 arms=self.problem.n_arms,
                 horizon=self.problem.horizon,
-                **{name: self.settings[name] for name in said},
+                **{name: self.settings[name] for name in keys},
                 upper_bound=self.upper_bound,
                 version=__version__,
             ),
@@ -233,31 +233,35 @@ class Simulation(Tabular):
 
     def _stages(self) -> Columns:
         return columns_of(
-            {"policy": each.policy, "stage": stage, "regret": regret, "regret_se": error}
-            for each in self.results
-            if each.curve is not None
+            {"policy": result.policy, "stage": stage, "regret": regret, "regret_se": error}
+            for result in self.results
+            if result.curve is not None
             for stage, (regret, error) in enumerate(
-                zip(each.curve.regret.tolist(), each.curve.regret_se.tolist(), strict=True)
+                zip(result.curve.regret.tolist(), result.curve.regret_se.tolist(), strict=True)
             )
         )
 
     def _episodes(self) -> Columns:
-        kept = [(each.policy, each.episodes) for each in self.results if each.episodes is not None]
+        episodes = [(one.policy, one.episodes) for one in self.results if one.episodes is not None]
         names = np.array([arm.name for arm in self.problem.arms])
-        first = kept[0][1]
-        joined = {name: np.concatenate([each[name] for _, each in kept]) for name in first}
-        policies = np.repeat([name for name, _ in kept], [len(each["arm"]) for _, each in kept])
+        first = episodes[0][1]
+        joined = {
+            name: np.concatenate([columns[name] for _, columns in episodes]) for name in first
+        }
+        policies = np.repeat(
+            [name for name, _ in episodes], [len(one["arm"]) for _, one in episodes]
+        )
         joined["arm"] = names[joined["arm"]]
-        seen = {name: self._seen(joined[name]) for name in OBSERVED if name in joined}
-        return {"policy": policies, **joined, **seen}
+        observations = {name: self._seen(joined[name]) for name in OBSERVED if name in joined}
+        return {"policy": policies, **joined, **observations}
 
     def _seen(self, column: Floats) -> Column:
         """Return an outcome: a whole number if it is good or bad, None at a deployment."""
-        whole = self.problem.is_binary
+        is_binary = self.problem.is_binary
         if not np.isnan(column).any():
-            return column.astype(np.int64) if whole else column
-        known = (None if math.isnan(each) else each for each in column.tolist())
-        return [int(each) if whole and each is not None else each for each in known]
+            return column.astype(np.int64) if is_binary else column
+        values = (None if math.isnan(value) else value for value in column.tolist())
+        return [int(value) if is_binary and value is not None else value for value in values]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values; differences are to the first policy."""
@@ -317,15 +321,15 @@ class PolicyGrid:
 
 def policy_grid(rows: Sequence[Compared]) -> PolicyGrid:
     """Problems, policies, and the number of each pair, averaged over seeds."""
-    found: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    cells: dict[tuple[str, str], list[tuple[float, float]]] = {}
     for row in rows:
         if row.compared is not None:
-            found.setdefault((row.line, row.policy), []).append(row.compared)
+            cells.setdefault((row.line, row.policy), []).append(row.compared)
     return PolicyGrid(
         rows[0].measure if rows else "",
         tuple(dict.fromkeys(row.line for row in rows)),
         tuple(dict.fromkeys(row.policy for row in rows)),
-        {pair: _mean(numbers) for pair, numbers in found.items()},
+        {pair: _mean(numbers) for pair, numbers in cells.items()},
     )
 
 

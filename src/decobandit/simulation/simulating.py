@@ -125,7 +125,7 @@ def simulate(
     """
     check_problem(problem)
     seed = seed_of(rng)
-    actual, known = check_sampling(
+    actual, true_values = check_sampling(
         problem,
         draws=draws,
         per_draw=per_draw,
@@ -136,10 +136,10 @@ def simulate(
     )
     context = Context(problem, tol=tol, ties=tie_rule(ties), given=solution)
     wanted = list(policies) if _several(policies) else cast("list[Policy | str]", [policies])
-    made = _made(context, wanted)
-    successors = _successors(context, made, actual.horizon, afterwards)
-    world = World(actual, draws=draws, per_draw=per_draw, seed=seed, truth=known)
-    believed = known is None and actual == problem
+    players = _made(context, wanted)
+    successors = _successors(context, players, actual.horizon, afterwards)
+    world = World(actual, draws=draws, per_draw=per_draw, seed=seed, truth=true_values)
+    believed = true_values is None and actual == problem
     gap = _gap_terms(context, bound) if believed else None
 
     def result(turn: tuple[Policy, Policy | None]) -> PolicyResult:
@@ -150,12 +150,12 @@ def simulate(
         played = play(turns, world, gap, workers, progress, pulls=keep_episodes)
         return _result(turns, world, gap, played)
 
-    results, interrupted = until_interrupted(result, list(zip(made, successors, strict=True)))
+    results, interrupted = until_interrupted(result, list(zip(players, successors, strict=True)))
     settings = {
         "draws": draws,
         "per_draw": per_draw,
         "seed": seed,
-        "truth": None if known is None else plain_truth(known),
+        "truth": None if true_values is None else plain_truth(true_values),
         "truth_prior": _plain(truth_prior),
         "true_horizon": actual.horizon,
     }
@@ -199,19 +199,19 @@ def _result(turns: Turns, world: World, gap: GapTerms | None, played: Played) ->
 
 def _curve(played: Played, world: World) -> Curve:
     """Regret by stage. Only moments of the draws are known; a certain regret does not vary."""
-    found = played.regrets()
+    regrets = played.regrets()
     certain = world.truth is not None or world.problem.n_arms == 1
     errors = []
-    whole = played.missed(world)
-    for each, apart in zip(found, np.cumsum(world.ranges).tolist(), strict=True):
-        varied = certain or each.value_se > CONSTANT_WITHIN * whole.size
-        missed = replace(whole, range=apart, span=world.largest_weight * apart)
+    missed_in_all = played.missed(world)
+    for regret, apart in zip(regrets, np.cumsum(world.ranges).tolist(), strict=True):
+        varied = certain or regret.value_se > CONSTANT_WITHIN * missed_in_all.size
+        missed = replace(missed_in_all, range=apart, span=world.largest_weight * apart)
         bound = missed.bound(world.draws) * (2.0 if world.weighted else 1.0)  # not around 0
         if certain:
             missed = replace(missed, range=0.0)
-        error = math.hypot(each.value_se, missed.error(world.draws, varied=varied))
+        error = math.hypot(regret.value_se, missed.error(world.draws, varied=varied))
         errors.append(bound if world.draws < MIN_DRAWS else min(error, bound))
-    return Curve(np.array([each.value for each in found]), np.array(errors))
+    return Curve(np.array([regret.value for regret in regrets]), np.array(errors))
 
 
 def _several(policies: object) -> TypeGuard[Iterable[Policy | str]]:
@@ -220,44 +220,47 @@ def _several(policies: object) -> TypeGuard[Iterable[Policy | str]]:
 
 def _made(context: Context, policies: Sequence[Policy | str]) -> list[Policy]:
     """Return the policies; refuses what cannot be compared: none at all, or two of one name."""
-    made = make_policies(context, policies)
-    names = [policy.name for policy in made]
+    players = make_policies(context, policies)
+    names = [policy.name for policy in players]
     for name in names:
         if names.count(name) > 1:
             raise InvalidArgument(
                 f"policies: two are called {name!r}; rename one", field="policies"
             )
-    if not made:
+    if not players:
         raise InvalidArgument(
             "policies: none given; must be one or more names or decobandit.Policy", field="policies"
         )
-    return made
+    return players
 
 
 def _successors(
-    context: Context, policies: Sequence[Policy], horizon: int, given: Sequence[Policy] | None
+    context: Context,
+    policies: Sequence[Policy],
+    horizon: int,
+    policies_after: Sequence[Policy] | None,
 ) -> list[Policy | None]:
     """Return the players after the planned horizon, if more stages are played than planned."""
     if horizon <= context.problem.horizon:
         return [None] * len(policies)
-    if given is None:
+    if policies_after is None:
         return [make_successor(context, policy, horizon) for policy in policies]
-    if len(given) != len(policies):
+    if len(policies_after) != len(policies):
         raise InvalidArgument(
             "afterwards: a policy for each of the policies, beyond the horizon", field="afterwards"
         )
-    for successor in given:
+    for successor in policies_after:
         if successor.problem.horizon != horizon:
             raise InvalidArgument(
                 f"afterwards: {successor.name!r} is not made for the true horizon",
                 field="afterwards",
             )
-    return list(given)
+    return list(policies_after)
 
 
 def _plain(prior: Prior | Sequence[Prior] | None) -> Any:
     if isinstance(prior, Sequence):
-        return [own.model_dump() for own in prior]
+        return [arm_prior.model_dump() for arm_prior in prior]
     return None if prior is None else prior.model_dump()
 
 

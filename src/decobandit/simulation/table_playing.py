@@ -80,10 +80,10 @@ def _(model: CategoricalModel, rows: int, truth: Floats | None) -> ArmStates:
 def _(model: MarkovModel, rows: int, truth: Floats | None) -> ArmStates:
     chances = [[chance for chance, _ in model.links(i)] for i in range(len(model.names))]
     below = np.ones((len(chances), max(map(len, chances))))
-    for row, own in zip(below, chances, strict=True):
-        row[: len(own) - 1] = np.cumsum(own)[:-1]
-    found = _by_outcome(model, rows, np.arange(float(below.shape[1])))
-    return replace(found, below=below[found.stats[:, 1].astype(np.int64)])
+    for row, row_chances in zip(below, chances, strict=True):
+        row[: len(row_chances) - 1] = np.cumsum(row_chances)[:-1]
+    outcomes = _by_outcome(model, rows, np.arange(float(below.shape[1])))
+    return replace(outcomes, below=below[outcomes.stats[:, 1].astype(np.int64)])
 
 
 @arm_states.register
@@ -177,17 +177,17 @@ class Tables:
     def _theta(self, chunk: Chunk) -> Floats:
         """Return cumulative chances of classes, or means, (draws, K, L)."""
         problem = self.world.problem
-        found = np.zeros((len(chunk.weights), problem.n_arms, self.links.shape[1]))
+        chances = np.zeros((len(chunk.weights), problem.n_arms, self.links.shape[1]))
         for group, theta in zip(problem.groups, chunk.theta, strict=True):
             arms, law = list(group.members), law_of(group.model)
             if law == "counts":
-                found[:, arms, 0] = theta[..., 0]
+                chances[:, arms, 0] = theta[..., 0]
             elif law == "classes":
-                whole = np.concatenate([theta, 1.0 - theta], -1) if group.is_binary else theta
-                below = np.ones((*whole.shape[:-1], self.links.shape[1]))
-                below[..., : whole.shape[-1] - 1] = np.cumsum(whole, axis=-1)[..., :-1]
-                found[:, arms] = below
-        return found
+                all_classes = np.concatenate([theta, 1.0 - theta], -1) if group.is_binary else theta
+                below = np.ones((*all_classes.shape[:-1], self.links.shape[1]))
+                below[..., : all_classes.shape[-1] - 1] = np.cumsum(all_classes, axis=-1)[..., :-1]
+                chances[:, arms] = below
+        return chances
 
 
 def make_tables(turns: Turns, world: World, gap: GapTerms | None) -> Tables | None:
@@ -204,7 +204,7 @@ def make_tables(turns: Turns, world: World, gap: GapTerms | None) -> Tables | No
     if sum(_cells(problem, k) for _, k in parts) > most:
         return None
     states = [_states(world, k) for _, k in parts]
-    if sum(int(_lengths(own, problem.stages).sum()) for own in states) > most:
+    if sum(int(_lengths(one, problem.stages).sum()) for one in states) > most:
         return None
     tell(Progress("tables of stages", 0, problem.stages))
     return _joined(turns, world, gap, pairs, parts, states)
@@ -247,35 +247,35 @@ def _joined(
     states: list[ArmStates],
 ) -> Tables:
     problem = world.problem
-    begin = np.cumsum([0, *(len(own.stats) for own in states)])
-    size, width = int(begin[-1]), max(own.links.shape[1] for own in states)
-    lengths = np.concatenate([_lengths(own, problem.stages) for own in states])
+    begin = np.cumsum([0, *(len(one.stats) for one in states)])
+    size, width = int(begin[-1]), max(one.links.shape[1] for one in states)
+    lengths = np.concatenate([_lengths(one, problem.stages) for one in states])
     cells = np.cumsum(lengths) - lengths
     place = cells - (problem.stages - lengths)
     links, values = np.zeros((size, width), np.int32), np.zeros((len(parts), width))
-    own_laws = any(own.below.shape[1] for own in states)
+    own_laws = any(one.below.shape[1] for one in states)
     below = np.ones((size, width)) if own_laws else np.empty((0, 0))
     mean, last, law = np.empty(size), np.empty(size), np.empty(len(parts), np.int64)
     index = np.empty(int(lengths.sum()))
     excess = np.empty(index.size if gap is not None else 0)
-    for i, ((believed, k), own) in enumerate(zip(parts, states, strict=True)):
+    for i, ((believed, k), one) in enumerate(zip(parts, states, strict=True)):
         group, here = problem.groups[k], slice(int(begin[i]), int(begin[i + 1]))
         law[i] = CODES[law_of(group.model)]
-        links[here, : own.links.shape[1]] = own.links + begin[i]
+        links[here, : one.links.shape[1]] = one.links + begin[i]
         if law[i] == BY_COUNT:
-            links[here, 1] = own.links[:, 1]
+            links[here, 1] = one.links[:, 1]
         elif law[i] == BY_CLASS:
             outcomes = np.array([1.0, 0.0] if group.is_binary else range(group.model.width), float)
-            first = np.repeat(own.stats[:1], outcomes.size, axis=0)
+            first = np.repeat(one.stats[:1], outcomes.size, axis=0)
             values[i, : outcomes.size] = group.model.value(first, outcomes)
-        below[here, : own.below.shape[1]] = own.below if own_laws else 1.0
-        mean[here], last[here] = group.model.mean(own.stats), group.last_rewards(own.stats)
+        below[here, : one.below.shape[1]] = one.below if own_laws else 1.0
+        mean[here], last[here] = group.model.mean(one.stats), group.last_rewards(one.stats)
         for t in range(problem.stages):
-            reached = int(own.start[min(t, problem.horizon) + 1])
+            reached = int(one.start[min(t, problem.horizon) + 1])
             at = place[here][:reached] + t
-            index[at] = _index(turns, problem, t, believed, own.stats[:reached])
+            index[at] = _index(turns, problem, t, believed, one.stats[:reached])
             if gap is not None:
-                excess[at] = gap.index(t, k, own.stats[:reached]) - gap.prices[t]
+                excess[at] = gap.index(t, k, one.stats[:reached]) - gap.prices[t]
     table_of = np.array([parts.index(pair) for pair in pairs])
     return Tables(
         turns,
@@ -296,9 +296,9 @@ def _joined(
 
 def _index(turns: Turns, problem: Problem, stage: int, group: int, stats: Floats) -> Floats:
     """Index of states by the policy that plays a stage; at a deployment, what it expects."""
-    policy: Policy = next((own for own, until in turns if stage < until), turns[-1][0])
+    policy: Policy = next((one for one, until in turns if stage < until), turns[-1][0])
     if stage < problem.horizon:
         assert isinstance(policy, IndexPolicy)
         return policy.index(stage, group, stats)
-    own, last = policy.problem.groups[group], policy.problem.horizon
-    return np.asarray(own.reward_base[last] + own.reward_factor[last] * own.model.mean(stats))
+    arms, last = policy.problem.groups[group], policy.problem.horizon
+    return np.asarray(arms.reward_base[last] + arms.reward_factor[last] * arms.model.mean(stats))

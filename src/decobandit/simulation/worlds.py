@@ -159,8 +159,8 @@ class World:
         if self.weighted:
             assert self._proposal is not None
             p = np.empty((draws, arms))
-            for group, own in zip(self.problem.groups, theta, strict=True):
-                p[:, group.members] = own[..., 0]
+            for group, parameters in zip(self.problem.groups, theta, strict=True):
+                p[:, group.members] = parameters[..., 0]
             self._proposal.replace(p, rng)
             weights = self._proposal.weights(p)
             theta = [p[:, group.members, None] for group in self.problem.groups]
@@ -182,9 +182,9 @@ class World:
                 return [p[:, group.members, None] for group in groups]
         if self.truth is None:
             return [group.model.sample(_initial(group, draws), rng) for group in groups]
-        known = [np.array([self.truth[arm] for arm in g.members], dtype=float) for g in groups]
-        known = [own.reshape(len(own), -1) for own in known]
-        return [np.broadcast_to(own, (draws, *own.shape)) for own in known]
+        values = [np.array([self.truth[arm] for arm in g.members], dtype=float) for g in groups]
+        values = [row.reshape(len(row), -1) for row in values]
+        return [np.broadcast_to(row, (draws, *row.shape)) for row in values]
 
     def _stream(self, group: Group, theta: Floats, rng: np.random.Generator) -> Floats:
         """Draw all outcomes that arms of a group may have, (episodes, members, pulls).
@@ -235,13 +235,13 @@ class World:
         first, second = best_mean_moments(self.problem, self._telling)
         alpha, beta = self._betas
         mean = (alpha / (alpha + beta)).mean()
-        own = np.column_stack([best - first, best**2 - second, means.mean(axis=1) - mean])
+        columns = np.column_stack([best - first, best**2 - second, means.mean(axis=1) - mean])
         largest = float(np.abs([base, base + factor]).max())
         sizes = np.array([largest, largest**2, 1.0])
         if not self.weighted:
-            return own, sizes
-        own = np.column_stack([weights - 1.0, weights[:, None] * own])  # the surest first
-        return own, np.append(1.0, sizes)
+            return columns, sizes
+        columns = np.column_stack([weights - 1.0, weights[:, None] * columns])  # the surest first
+        return columns, np.append(1.0, sizes)
 
     def _controls_by_group(self, means: Floats) -> tuple[Floats, Floats]:
         """How far the means of each group were drawn from those of the priors."""
@@ -318,9 +318,9 @@ class World:
         for group in self.problem.groups:
             if isinstance(group.model, BernoulliModel):
                 p, arms = means[:, group.members], pulls[:, group.members]
-                own = (np.minimum(p, 1.0 - p) * arms).sum(axis=1)  # expected in an episode
-                if own.sum() * self.per_draw < MIN_DRAWS:
-                    chance += float((weights * np.minimum(own, 1.0)).mean())
+                expected = (np.minimum(p, 1.0 - p) * arms).sum(axis=1)  # expected in an episode
+                if expected.sum() * self.per_draw < MIN_DRAWS:
+                    chance += float((weights * np.minimum(expected, 1.0)).mean())
         return min(chance, 1.0)
 
 
@@ -346,8 +346,10 @@ class Outcomes:
         self._keys = chunk.keys[:, list(group.members)]
         self._stream, theta = chunk.streams.get(number), chunk.theta[number]
         if self.law == "classes":  # good before bad
-            whole = np.concatenate([theta, 1.0 - theta], axis=-1) if theta.shape[-1] == 1 else theta
-            theta = np.cumsum(whole, axis=-1)
+            all_classes = (
+                np.concatenate([theta, 1.0 - theta], axis=-1) if theta.shape[-1] == 1 else theta
+            )
+            theta = np.cumsum(all_classes, axis=-1)
         self._theta = theta
 
     def one(self, e: Ints, member: Ints, n: Ints, stats: Floats) -> Floats:
@@ -431,7 +433,7 @@ class Proposal:
             (kind >= PRIOR_SHARE)[:, None] & (one[:, None] == self._small)
         )
         part = rng.integers(len(self._parts), size=wide.shape)
-        a, b = (np.choose(part, [each[i][self._small] for each in self._parts]) for i in range(2))
+        a, b = (np.choose(part, [pair[i][self._small] for pair in self._parts]) for i in range(2))
         p[:, self._small] = np.where(wide, rng.beta(a, b), p[:, self._small])
 
     def weights(self, p: Floats) -> Floats:

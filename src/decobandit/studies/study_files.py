@@ -144,9 +144,11 @@ def _cells_of_design(
 # -- the model ----------------------------------------------------------------------------------
 
 
-def _one_of(value: object, known: Sequence[str]) -> str:
+def _one_of(value: object, allowed: Sequence[str]) -> str:
     return (
-        str(value) if value in known else refuse(f"must be one of {', '.join(known)}", found=value)
+        str(value)
+        if value in allowed
+        else refuse(f"must be one of {', '.join(allowed)}", found=value)
     )
 
 

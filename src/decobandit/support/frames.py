@@ -96,7 +96,7 @@ def card_html(card: Card) -> str:
         title=card.title,
         facts=" · ".join(facts),
         names=[name.replace("_", " ") for name in card.columns],
-        aligned=["left" if any(isinstance(x, str) for x in each) else "right" for each in shown],
+        aligned=["left" if any(isinstance(x, str) for x in cells) else "right" for cells in shown],
         rows=[list(map(text, row)) for row in zip(*shown, strict=True)],
         below=[more, card.below],
     )

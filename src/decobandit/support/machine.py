@@ -56,8 +56,8 @@ def memory_groups(membership: Path = MEMBERSHIP, trees: Path = TREES) -> list[Me
         "memory": ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
     }
     groups = (
-        MemoryGroup(folder, *own)
-        for resource, own in names.items()
+        MemoryGroup(folder, *group_name)
+        for resource, group_name in names.items()
         for folder in _groups(resource, membership, trees)
     )
     return [group for group in groups if group.limited]

@@ -96,13 +96,13 @@ def _hash(versions: Iterable[str], texts: Mapping[str, bytes], names: Iterable[s
     return digest.hexdigest()[:32]
 
 
-def code_root(told: str = "") -> Path | None:
+def code_root(setting: str = "") -> Path | None:
     """Return the writable folder of machine code, or None.
 
     told: the folder that numba is told to use, if any.
     """
     chosen = os.environ.get(ENVIRONMENT)
-    for root in _roots(told):
+    for root in _roots(setting):
         with contextlib.suppress(OSError):
             root.mkdir(parents=True, exist_ok=True)
             tempfile.TemporaryFile(dir=root).close()  # a full or read-only disk says so here
@@ -135,11 +135,11 @@ def use_folder(folder: Path) -> None:
         _remove_old(folder.parent)
 
 
-def _roots(told: str) -> Iterable[Path]:
+def _roots(setting: str) -> Iterable[Path]:
     if chosen := os.environ.get(ENVIRONMENT):
         yield Path(chosen) / "kernels"
-    if told:
-        yield Path(told) / PACKAGE / "kernels"
+    if setting:
+        yield Path(setting) / PACKAGE / "kernels"
     with contextlib.suppress(RuntimeError):  # there is no home
         yield _user_caches() / PACKAGE / "kernels"
     yield Path(__file__).parents[1] / "__pycache__" / "kernels"

@@ -152,9 +152,11 @@ def _bars() -> Bars:
     class WhereKnown(ProgressColumn):
         """One column where the end is known, another where it is not."""
 
-        def __init__(self, known: ProgressColumn, open_end: ProgressColumn | None = None) -> None:
+        def __init__(
+            self, is_known: ProgressColumn, open_end: ProgressColumn | None = None
+        ) -> None:
             super().__init__()
-            self._known, self._open_end = known, open_end
+            self._known, self._open_end = is_known, open_end
 
         def __call__(self, task: Task) -> object:  # type: ignore[override]
             column = self._open_end if task.total is None else self._known

@@ -260,15 +260,15 @@ def is_on_record(slot: Allocation, event: str, counts: Counts, kinds: Kinds) -> 
 # -- tallies --------------------------------------------------------------------------------------
 
 
-def tally_of(kind: ArmModel, told: Told) -> Stats:
+def tally_of(kind: ArmModel, outcome: Told) -> Stats:
     """Parse the tally of an event; a ValueError if it is not one of the arm."""
-    if kind.counts_good != (not isinstance(told, str)):
+    if kind.counts_good != (not isinstance(outcome, str)):
         raise InvalidArgument("outcomes of another kind than the arm has")
-    if not isinstance(told, str):
-        good, pulls = told
+    if not isinstance(outcome, str):
+        good, pulls = outcome
         return (good, pulls - good)
-    tally = kind.format.read_tally(told)
-    if told_of(kind, tally) != told or not kind.format.tally_pulls(tally):
+    tally = kind.format.read_tally(outcome)
+    if told_of(kind, tally) != outcome or not kind.format.tally_pulls(tally):
         raise InvalidArgument("not written as logs have it")
     return tally
 

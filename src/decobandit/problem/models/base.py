@@ -251,7 +251,7 @@ class OutcomeFormat(ABC, Generic[Model]):
         """Raise a ValueError where no outcomes lead to these statistics."""
 
     @abstractmethod
-    def read_truth(self, given: object) -> Stats:
+    def read_truth(self, value: object) -> Stats:
         """Parameters as people give the truth of an arm; a ValueError where they are none."""
 
     # -- outcomes that are recorded one by one ------------------------------------------------
@@ -261,7 +261,7 @@ class OutcomeFormat(ABC, Generic[Model]):
         """Read an outcome of an arm in this state from user input; refuse anything else."""
 
     @abstractmethod
-    def plain(self, given: object) -> Outcome:
+    def plain(self, value: object) -> Outcome:
         """Return an outcome as logs store it, in any state; refuse anything else."""
 
     def recorded(self, outcome: float, stats: Stats) -> Outcome:
@@ -464,10 +464,10 @@ class SumFormat(OutcomeFormat[Model]):
             raise no_outcome(text, f"{self.rule}{size}")
         return outcome
 
-    def plain(self, given: object) -> Outcome:
-        if not isinstance(given, float | np.floating) and not is_whole(given):
-            raise no_outcome(given, self.rule)
-        return self.read_outcome(given, ())
+    def plain(self, value: object) -> Outcome:
+        if not isinstance(value, float | np.floating) and not is_whole(value):
+            raise no_outcome(value, self.rule)
+        return self.read_outcome(value, ())
 
     def recorded(self, outcome: float, stats: Stats) -> Outcome:
         return outcome
@@ -509,22 +509,22 @@ def _six_digits(number: float) -> str:
     return f"{number:.6g}" if abs(number) < 1e5 else f"{number:.1f}"
 
 
-def number_of(given: object) -> float:
+def number_of(value: object) -> float:
     """Return a number, or text that is one, as a float; nan where it is none."""
     try:
-        return nan if isinstance(given, bool) else float_from(str(given))
+        return nan if isinstance(value, bool) else float_from(str(value))
     except ValueError:
         return nan
 
 
-def is_whole(given: object) -> bool:
+def is_whole(value: object) -> bool:
     """Tell whether a value is a whole number, and no truth value."""
-    return isinstance(given, int | np.integer) and not isinstance(given, bool)
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
-def no_outcome(given: object, rule: str) -> InvalidArgument:
+def no_outcome(value: object, rule: str) -> InvalidArgument:
     """Return the error of something that is no outcome."""
-    return InvalidArgument(f"outcome {shown(given)}; must be {rule}", field="outcome")
+    return InvalidArgument(f"outcome {shown(value)}; must be {rule}", field="outcome")
 
 
 def shared_out(weights: Floats, number: Ints) -> Floats:

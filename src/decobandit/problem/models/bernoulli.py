@@ -189,10 +189,10 @@ class BernoulliFormat(OutcomeFormat[BernoulliModel]):
         if min(stats) < 0:
             raise InvalidArgument(f"{self.write(stats)}; counts cannot be negative")
 
-    def read_truth(self, given: object) -> Stats:
-        p = number_of(given)
+    def read_truth(self, value: object) -> Stats:
+        p = number_of(value)
         if not 0.0 <= p <= 1.0:
-            raise InvalidArgument(f"{shown(given)} is not allowed; must be between 0 and 1")
+            raise InvalidArgument(f"{shown(value)} is not allowed; must be between 0 and 1")
         return (p,)
 
     def read_outcome(self, text: object, stats: Stats) -> float:
@@ -201,14 +201,14 @@ class BernoulliFormat(OutcomeFormat[BernoulliModel]):
             raise InvalidArgument(f"outcome {text!r}; must be good, bad, 1 or 0")
         return outcome
 
-    def plain(self, given: object) -> Outcome:
-        if given in ("good", "bad"):
-            return int(given == "good")
-        if not isinstance(given, bool | np.bool_ | int | np.integer) or given not in (0, 1):
-            word = isinstance(given, str) and given.strip().lower() in _OUTCOMES
+    def plain(self, value: object) -> Outcome:
+        if value in ("good", "bad"):
+            return int(value == "good")
+        if not isinstance(value, bool | np.bool_ | int | np.integer) or value not in (0, 1):
+            word = isinstance(value, str) and value.strip().lower() in _OUTCOMES
             text = ", as a number, not as text" if word else ""
-            raise InvalidArgument(f"outcome {given!r}; must be good, bad, 1 or 0{text}")
-        return int(given)
+            raise InvalidArgument(f"outcome {value!r}; must be good, bad, 1 or 0{text}")
+        return int(value)
 
     def named(self, outcome: Outcome) -> str:
         return "good" if outcome else "bad"

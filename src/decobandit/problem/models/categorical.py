@@ -156,12 +156,12 @@ class CategoricalModel(ArmModel):
         self,
         law: Callable[[Floats, Floats, Floats, Floats], None],
         stats: Floats,
-        given: float | Floats,
+        numbers: float | Floats,
     ) -> Floats:
         """Apply a function of the Dirichlet weights and a number, (...)."""
-        shape = np.broadcast_shapes(stats.shape[:-1], np.shape(given))
+        shape = np.broadcast_shapes(stats.shape[:-1], np.shape(numbers))
         weights = np.broadcast_to(np.array(self.counts) + stats, (*shape, self.width))
-        points = np.array(np.broadcast_to(given, shape), dtype=float, order="C").reshape(-1, 1)
+        points = np.array(np.broadcast_to(numbers, shape), dtype=float, order="C").reshape(-1, 1)
         result = np.empty(points.shape)
         flat = np.array(weights, order="C").reshape(-1, self.width)
         law(flat, np.array(self.values, dtype=float), points, result)
@@ -258,13 +258,13 @@ class CategoricalFormat(OutcomeFormat[CategoricalModel]):
         if min(stats) < 0:
             raise InvalidArgument(f"{self.write(stats)}; counts cannot be negative")
 
-    def read_truth(self, given: object) -> Stats:
-        parts = given.split("+") if isinstance(given, str) else given
+    def read_truth(self, value: object) -> Stats:
+        parts = value.split("+") if isinstance(value, str) else value
         chances = tuple(map(number_of, parts)) if isinstance(parts, list | tuple) else ()
         possible = len(chances) == self.model.width and all(chance >= 0.0 for chance in chances)
         if not possible or not abs(sum(chances) - 1.0) <= SUM_TOLERANCE:
             raise InvalidArgument(
-                f"{shown(given)} is not allowed; must be {self.model.width} chances that sum to 1"
+                f"{shown(value)} is not allowed; must be {self.model.width} chances that sum to 1"
             )
         return chances
 
@@ -277,10 +277,10 @@ class CategoricalFormat(OutcomeFormat[CategoricalModel]):
             raise no_outcome(text, self._rule)
         return float(outcome)
 
-    def plain(self, given: object) -> Outcome:
-        if not is_whole(given):
-            raise no_outcome(given, self._rule)
-        return int(self.read_outcome(given, ()))
+    def plain(self, value: object) -> Outcome:
+        if not is_whole(value):
+            raise no_outcome(value, self._rule)
+        return int(self.read_outcome(value, ()))
 
     @property
     def _rule(self) -> str:

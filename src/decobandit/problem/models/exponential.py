@@ -237,8 +237,8 @@ class ExponentialFormat(SumFormat[ExponentialModel]):
             f"Exponential(Gamma({self.model.shape + stats[0]:g}, {self.model.rate + stats[1]:g}))"
         )
 
-    def read_truth(self, given: object) -> Stats:
-        mean = number_of(given)
+    def read_truth(self, value: object) -> Stats:
+        mean = number_of(value)
         if not 0.0 < mean <= LARGEST_SUM:
-            raise InvalidArgument(f"{shown(given)} is not allowed; must be a positive mean time")
+            raise InvalidArgument(f"{shown(value)} is not allowed; must be a positive mean time")
         return (mean,)

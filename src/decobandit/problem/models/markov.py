@@ -243,10 +243,10 @@ class MarkovFormat(OutcomeFormat[MarkovModel]):
         if stats[0] < 0 or not 0 <= stats[1] < len(self.model.names):
             raise InvalidArgument(f"{stats}; must be pulls, and the position of a state")
 
-    def read_truth(self, given: object) -> Stats:
-        if given not in ("-", None):
+    def read_truth(self, value: object) -> Stats:
+        if value not in ("-", None):
             raise InvalidArgument(
-                f'{shown(given)} is not allowed; must be "-": own states have no parameters'
+                f'{shown(value)} is not allowed; must be "-": own states have no parameters'
             )
         return ()
 
@@ -256,10 +256,10 @@ class MarkovFormat(OutcomeFormat[MarkovModel]):
             raise no_outcome(text, f"{' or '.join(names)} in state {self.describe(stats)}")
         return float(names.index(str(text)))
 
-    def plain(self, given: object) -> Outcome:
-        if given not in self.choices:
-            raise no_outcome(given, " or ".join(self.choices))
-        return str(given)
+    def plain(self, value: object) -> Outcome:
+        if value not in self.choices:
+            raise no_outcome(value, " or ".join(self.choices))
+        return str(value)
 
     def recorded(self, outcome: float, stats: Stats) -> Outcome:
         return self._outcomes(stats)[int(outcome)]

@@ -153,10 +153,10 @@ class NormalFormat(SumFormat[NormalModel]):
         now = np.array(stats, dtype=float)
         return f"N({float(self.model.mean(now)):.4g}, sd {float(self.model.sd(now)):.4g})"
 
-    def read_truth(self, given: object) -> Stats:
-        mean = number_of(given)
+    def read_truth(self, value: object) -> Stats:
+        mean = number_of(value)
         if not abs(mean) <= LARGEST_SUM:
             size = OF_SIZE if math.isfinite(mean) else ""
             rule = f"must be a finite number, the mean{size}"
-            raise InvalidArgument(f"{shown(given)} is not allowed; {rule}")
+            raise InvalidArgument(f"{shown(value)} is not allowed; {rule}")
         return (mean,)

@@ -202,11 +202,11 @@ class PoissonFormat(SumFormat[PoissonModel]):
                 f"{self.write(stats)}; the sum of counts is a whole number, not < 0"
             )
 
-    def read_truth(self, given: object) -> Stats:
-        rate = number_of(given)
+    def read_truth(self, value: object) -> Stats:
+        rate = number_of(value)
         if not 0.0 <= rate <= LARGEST_COUNT:
             rule = f"must be a rate, zero or more, at most {LARGEST_COUNT}"
-            raise InvalidArgument(f"{shown(given)} is not allowed; {rule}")
+            raise InvalidArgument(f"{shown(value)} is not allowed; {rule}")
         return (rate,)
 
     def read_outcome(self, text: object, stats: Stats) -> float:
@@ -219,10 +219,10 @@ class PoissonFormat(SumFormat[PoissonModel]):
             raise no_outcome(text, f"a whole number, {rule}")
         return float(outcome)
 
-    def plain(self, given: object) -> Outcome:
-        if not is_whole(given):
-            raise no_outcome(given, "a whole number, zero or more")
-        return int(self.read_outcome(given, ()))
+    def plain(self, value: object) -> Outcome:
+        if not is_whole(value):
+            raise no_outcome(value, "a whole number, zero or more")
+        return int(self.read_outcome(value, ()))
 
     def recorded(self, outcome: float, stats: Stats) -> Outcome:
         return int(outcome)

@@ -223,13 +223,13 @@ def _too_large(most: int) -> ApiError:
 
 def _replayed(body: bytes, receive: Receive) -> Receive:
     """Return a `receive` that gives the body once, then what follows it."""
-    given = False
+    is_sent = False
 
     async def again() -> Message:
-        nonlocal given
-        if given:
+        nonlocal is_sent
+        if is_sent:
             return await receive()
-        given = True
+        is_sent = True
         return {"type": "http.request", "body": body, "more_body": False}
 
     return again
