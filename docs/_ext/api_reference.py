@@ -114,31 +114,40 @@ def page(theme: Theme) -> str:
 def home(module: str, name: str) -> str:
     """Return the package that exports a name: the module itself, or the lowest room that has it."""
     packages = [module, *(f"decobandit.{room}" for room in ROOMS)]
-    return next(each for each in packages if name in importlib.import_module(each).__all__)
+    return next(package for package in packages if name in importlib.import_module(package).__all__)
 
 
 def _directive(module: str, name: str) -> list[str]:
-    found = getattr(importlib.import_module(module), name)
-    if not inspect.isclass(found):
-        return [f".. auto{'function' if callable(found) else 'data'}:: {module}.{name}"]
-    if issubclass(found, Exception):
+    documented = getattr(importlib.import_module(module), name)
+    if not inspect.isclass(documented):
+        return [f".. auto{'function' if callable(documented) else 'data'}:: {module}.{name}"]
+    if issubclass(documented, Exception):
         return [f".. autoexception:: {module}.{name}"]
-    own = any(base.__module__.startswith(f"{module}.") for base in found.__mro__[1:])
-    inherited = ["   :inherited-members:"] if own else []
+    has_base = any(base.__module__.startswith(f"{module}.") for base in documented.__mro__[1:])
+    inherited = ["   :inherited-members:"] if has_base else []
     return [f".. autoclass:: {module}.{name}", "   :members:", *inherited]
 
 
 def short_signature(
-    app: Any, what: str, name: str, found: Any, options: Any, signature: str | None, returns: Any
+    app: Any,
+    what: str,
+    name: str,
+    documented: Any,
+    options: Any,
+    signature: str | None,
+    returns: Any,
 ) -> tuple[str, Any] | None:
     """Types by the names they have in the sources; no long list where the fields are listed."""
-    if what == "class" and is_dataclass(found):
-        names = [field.name for field in fields(found)]
+    if what == "class" and is_dataclass(documented):
+        names = [field.name for field in fields(documented)]
         return (f"({', '.join(names)})" if len(names) <= FEW else ""), ""
-    if what == "class" and issubclass(found, BaseModel) and "__init__" not in vars(found):
-        own = found.model_fields.items()
-        known = (field if a.is_required() else f"{field}={a.get_default()!r}" for field, a in own)
-        return f"(*, {', '.join(known)})", ""
+    if what == "class" and issubclass(documented, BaseModel) and "__init__" not in vars(documented):
+        model_fields = documented.model_fields.items()
+        parts = (
+            field if a.is_required() else f"{field}={a.get_default()!r}"
+            for field, a in model_fields
+        )
+        return f"(*, {', '.join(parts)})", ""
     if not signature:
         return None
     return _named(signature), _named(returns or "")
@@ -149,22 +158,23 @@ def _named(types: str) -> str:
 
 
 def split_attributes(
-    app: Any, what: str, name: str, found: Any, options: Any, lines: list[str]
+    app: Any, what: str, name: str, documented: Any, options: Any, lines: list[str]
 ) -> None:
     """`good, bad : array` becomes an entry for each: napoleon splits parameters, not attributes."""
     entry = re.compile(r"^(\w+(?:, \w+)+)( : .*\n(?:    .*\n)+)", re.M)
     head, section, rest = "\n".join(lines).partition("Attributes\n----------\n")
     if section:
-        own, blank, later = f"{rest}\n".partition("\n\n")
-        own = entry.sub(
-            lambda match: "".join(f"{each}{match[2]}" for each in match[1].split(", ")), f"{own}\n"
+        entries, blank, later = f"{rest}\n".partition("\n\n")
+        entries = entry.sub(
+            lambda match: "".join(f"{each}{match[2]}" for each in match[1].split(", ")),
+            f"{entries}\n",
         )
-        lines[:] = f"{head}{section}{own.rstrip()}{blank}{later}".split("\n")
+        lines[:] = f"{head}{section}{entries.rstrip()}{blank}{later}".split("\n")
 
 
 def skip_member(
-    app: Any, what: str, name: str, found: Any, skip: bool, options: Any
+    app: Any, what: str, name: str, member: Any, skip: bool, options: Any
 ) -> bool | None:
     """What pydantic adds to every model is no part of our interface."""
-    theirs = getattr(found, "__module__", None) != "decobandit.problem.model"
+    theirs = getattr(member, "__module__", None) != "decobandit.problem.model"
     return True if name.startswith("model_") and theirs else None

@@ -40,10 +40,12 @@ def label(name: str) -> str:
 
 def page(root: Any) -> str:
     """The whole page, in Markdown."""
-    known = list(commands(root))
-    overview = [f"| [`{name}`](#{label(name)}) | {_text(one.help)} |" for name, one in known[1:]]
+    all_commands = list(commands(root))
+    overview = [
+        f"| [`{name}`](#{label(name)}) | {_text(one.help)} |" for name, one in all_commands[1:]
+    ]
     table = ["| command | what it does |", "|---|---|", *overview, ""]
-    sections = [line for name, one in known for line in _section(name, one)]
+    sections = [line for name, one in all_commands for line in _section(name, one)]
     return "\n".join([INTRODUCTION, *table, *sections])
 
 

@@ -195,12 +195,12 @@ def page(cells: dict[str, dict[tuple[str, str], str]]) -> str:
         for outcome in OUTCOMES:
             signs = ""
             for shape in SHAPES:
-                said = row[outcome, shape]
-                signs += letters.setdefault(said, chr(ord("A") + len(letters))) if said else "+"
+                note = row[outcome, shape]
+                signs += letters.setdefault(note, chr(ord("A") + len(letters))) if note else "+"
             marks.append(f"`{signs}`")
         rows.append(f"| {name} | {' | '.join(marks)} |")
     head = [f"| | {' | '.join(OUTCOMES)} |", "|---" * (1 + len(OUTCOMES)) + "|"]
-    notes = [f"- `{letter}`: {said}" for said, letter in letters.items()]
+    notes = [f"- `{letter}`: {sentence}" for sentence, letter in letters.items()]
     return HEAD + "\n".join([*head, *rows, "", *notes]) + "\n"
 
 

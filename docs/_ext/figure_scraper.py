@@ -18,10 +18,10 @@ _SHOWN: WeakSet[Figure] = WeakSet()  # by a block of the same example
 def figures(block: Any, block_vars: dict[str, Any], gallery_conf: dict[str, Any]) -> str:
     """The figures that a block of an example has made, as reStructuredText, light and dark."""
     returned = block_vars["example_globals"].values()
-    made = dict.fromkeys(value for value in returned if isinstance(value, Figure))
-    made |= dict.fromkeys(map(plt.figure, plt.get_fignums()))
+    unique = dict.fromkeys(value for value in returned if isinstance(value, Figure))
+    unique |= dict.fromkeys(map(plt.figure, plt.get_fignums()))
     shown = ""
-    for figure in (one for one in made if one not in _SHOWN):
+    for figure in (one for one in unique if one not in _SHOWN):
         for dark, page in ((False, "only-light"), (True, "only-dark")):
             path = next(block_vars["image_path_iterator"])
             save_figure(figure, path, dark=dark)

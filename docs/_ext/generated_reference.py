@@ -20,12 +20,12 @@ import rest_reference
 
 def pages() -> dict[str, str]:
     """All generated pages by their paths under `reference/generated`."""
-    made = {f"api/{name}.md": api_reference.page(theme) for name, theme in _themes()}
-    made["commands.md"] = command_reference.page(command_reference.program())
-    made["json.md"] = json_reference.page(command_reference.program())
-    made["article.md"] = article.page()
-    made["rest.md"] = rest_reference.page(rest_reference.openapi())
-    return made
+    texts = {f"api/{name}.md": api_reference.page(theme) for name, theme in _themes()}
+    texts["commands.md"] = command_reference.page(command_reference.program())
+    texts["json.md"] = json_reference.page(command_reference.program())
+    texts["article.md"] = article.page()
+    texts["rest.md"] = rest_reference.page(rest_reference.openapi())
+    return texts
 
 
 def _themes() -> list[tuple[str, api_reference.Theme]]:

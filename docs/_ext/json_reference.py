@@ -42,27 +42,32 @@ def with_json(root: Any) -> list[str]:
 
 def page(root: Any) -> str:
     """The whole page, in Markdown."""
-    known = fields()
+    described = fields()
     lines = [INTRODUCTION]
     for name in with_json(root):
-        table = known["command"][name]
+        table = described["command"][name]
         lines += [f"(json-{command_reference.label(name)})=", f"## {name}", ""]
-        lines += _table(table, known["shape"])
+        lines += _table(table, described["shape"])
     lines += ["## Shared objects", "", "Objects that several commands print.", ""]
-    for name, table in known["shape"].items():
-        lines += [f"({_place(name)})=", f"### {_words(name)}", "", *_table(table, known["shape"])]
+    for name, table in described["shape"].items():
+        lines += [
+            f"({_place(name)})=",
+            f"### {_words(name)}",
+            "",
+            *_table(table, described["shape"]),
+        ]
     return "\n".join(lines)
 
 
 def _table(table: dict[str, Any], shapes: dict[str, Any]) -> list[str]:
-    lines, own = [table["about"]] if "about" in table else [], keys_of(table)
+    lines, keys = [table["about"]] if "about" in table else [], keys_of(table)
     linked = [f"[{_words(name)}](#{_place(name)})" for name in table.get("prints", [])]
     if linked:
-        lines.append(f"Prints the keys of {' or '.join(linked)}{', and these:' if own else '.'}")
+        lines.append(f"Prints the keys of {' or '.join(linked)}{', and these:' if keys else '.'}")
     lines.append("")
-    if own:
+    if keys:
         lines += ["| key | type | unit | meaning |", "|---|---|---|---|"]
-    for key, (kind, unit, meaning) in own.items():
+    for key, (kind, unit, meaning) in keys.items():
         lines.append(f"| `{key}` | {_type(kind, shapes)} | {unit} | {meaning} |")
     return [*lines, ""]
 

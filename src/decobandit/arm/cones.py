@@ -136,7 +136,7 @@ class Cones:
                 field="stage",
             )
         arm = self._groups[group]
-        cone, V, n, g = self._found(stage, group, good, bad, after=1)
+        cone, V, n, g = self._lookup(stage, group, good, bad, after=1)
         ell, delta = index_terms(
             cone.alpha, cone.beta, arm.reward_good[stage], arm.reward_bad[stage], n, g, V
         )
@@ -157,10 +157,10 @@ class Cones:
                 f"stage: {stage} is not allowed; must be 0..{self.problem.stages}", field="stage"
             )
         good, bad = (int(x) for x in stats)
-        _, V, n, g = self._found(stage, group, good, bad, after=0)
+        _, V, n, g = self._lookup(stage, group, good, bad, after=0)
         return float(V[slab_size(n - 1) + g])
 
-    def _found(
+    def _lookup(
         self, stage: int, group: int, good: int, bad: int, *, after: int
     ) -> tuple[_Setting, Floats, int, int]:
         """V at the stage `after` this one, the position of the state in it, and its cone."""
@@ -179,13 +179,13 @@ class Cones:
     def _wholes(self, stage: int) -> list[_Cone]:
         """All states, by group; the first request sweeps all groups, because all will be needed."""
         if not self._cones:
-            cones = [self._whole(arm) for arm in self._groups]
+            cones = [self._full_cone(arm) for arm in self._groups]
             with pool(worker_count(self._workers, most=len(cones))) as threads:
                 threads.map(lambda cone: cone.values(cone.after(stage)), cones)
             self._cones = cones  # not before all of them are there
         return self._cones
 
-    def _whole(self, arm: Group) -> _Cone:
+    def _full_cone(self, arm: Group) -> _Cone:
         depth = self.problem.stages
         setting = _Setting(arm.alpha, arm.beta, arm.reward_good, arm.reward_bad, self.prices)
         return _Cone(setting, _final(arm, depth), depth, _most_cones(arm.count))

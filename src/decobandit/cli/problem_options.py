@@ -74,15 +74,15 @@ def problem_from(
     workers: Workers = None,
 ) -> problems.Problem:
     """Return the problem of a file or of options."""
-    fields = _given(
+    fields = _without_none(
         arms=arms,
         horizon=horizon if horizon_law is None else _law(horizon_law),
         prior=_prior(prior_good, prior_bad),
         pulls_per_stage=batch,
         repeat=None if batch is None else True,
         unit=unit,
-        terminal=_given(deploy=deploy, deploy_arms=deploy_arms),
-        reward=_given(good=reward_good, bad=reward_bad),
+        terminal=_without_none(deploy=deploy, deploy_arms=deploy_arms),
+        reward=_without_none(good=reward_good, bad=reward_bad),
     )
     if problem is not None and fields:
         raise typer.BadParameter("give a problem file, or --arms and --horizon, not both")
@@ -114,7 +114,7 @@ def _prior(good: float | None, bad: float | None) -> dict[str, float] | None:
     return {"good": 1.0 if good is None else good, "bad": 1.0 if bad is None else bad}
 
 
-def _given(**values: Any) -> dict[str, Any]:
+def _without_none(**values: Any) -> dict[str, Any]:
     """Drop None and empty tables."""
     return {name: value for name, value in values.items() if value is not None and value != {}}
 

@@ -77,7 +77,7 @@ def print_recommendation(result: policies.Recommendation) -> None:
         return [
             ">" if arm.name in result.chosen else "",
             arm.name,
-            *_known(arm),
+            *_counts_and_posterior(arm),
             *(digits(getattr(arm, name)) for name in parts),
         ]
 
@@ -91,7 +91,7 @@ def print_recommendation(result: policies.Recommendation) -> None:
     print(("deploy: " if result.deploy else "pull: ") + ", ".join(_pulled(result)))
 
 
-def _known(arm: ArmReport) -> tuple[str, str]:
+def _counts_and_posterior(arm: ArmReport) -> tuple[str, str]:
     """Return the observed outcomes and the posterior of an arm."""
     from ..problem.models.base import rounded
 

@@ -321,7 +321,7 @@ def tell(
     **request: Unpack[Request],
 ) -> Allocation:
     """Record outcomes of an allocation; counts add up."""
-    answer = _told(here, slot, outcome, outcomes)
+    answer = _record(here, slot, outcome, outcomes)
     return here.tell(slot, answer, confirm_range=confirm_range, **request)
 
 
@@ -342,11 +342,11 @@ def correct(
     **request: Unpack[Request],
 ) -> Allocation:
     """Replace recorded outcomes; the log keeps the old ones."""
-    answer = _told(here, slot, outcome, GivenOutcomes(counts, None, {}))
+    answer = _record(here, slot, outcome, GivenOutcomes(counts, None, {}))
     return here.correct(slot, answer, reason=reason, confirm_range=confirm_range, **request)
 
 
-def _told(
+def _record(
     here: Trial, slot: str, outcome: str | None, outcomes: GivenOutcomes
 ) -> str | int | float | dict[str, str]:
     """Return the outcome of a single pull, or outcomes by arm."""

@@ -169,7 +169,7 @@ def forecast(
     names_wanted = [*([] if wanted is None else [wanted]), *policies]
     names = [*dict.fromkeys(name for name in names_wanted if name != BASELINE), BASELINE]
     check_policies(names)
-    players, notes = _made(context, names, wanted)
+    players, notes = _fast_policies(context, names, wanted)
     exact = _exact_values(players)
     rest = [policy for policy in players if policy.name not in exact]
     simulated = _simulated(context, rest, draws, rng) if rest else None
@@ -202,7 +202,7 @@ def _too_slow_if_chosen(problem: Problem, cost: Cost) -> bool:
     return cost == "solve" or len(problem.groups) * problem.stages**3 > MAX_CHOSEN_TABLES
 
 
-def _made(
+def _fast_policies(
     context: Context, names: Iterable[str], chosen: str | None
 ) -> tuple[list[Policy], list[str]]:
     """Return the policies that take little time, and a note on each of the others."""

@@ -61,7 +61,7 @@ class Characteristics:
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         errors = values.pop("errors") or {}
         values |= {f"{name}_se": error for name, error in errors.items()}
-        return {key: _plain(value) for key, value in values.items()}
+        return {key: _as_list(value) for key, value in values.items()}
 
 
 @dataclass(frozen=True, repr=False)
@@ -211,7 +211,7 @@ def _of_arm(tree: dict[str, Any], k: int) -> dict[str, Any]:
     return {key: value[k] for key, value in tree.items() if isinstance(value, list)}
 
 
-def _plain(value: object) -> object:
+def _as_list(value: object) -> object:
     if isinstance(value, tuple):
         return list(value)
     return dict(value) if isinstance(value, Mapping) else value

@@ -246,14 +246,14 @@ def evaluate(
         probability=total.probability,
         merged=total.merged,
         seconds=clock.seconds(),
-        truth=_plain(problem, true_values),
+        truth=_truth_entries(problem, true_values),
         variance=total.variance if known_end else None,
         arm_pulls=None if true_values is None else arm_pulls,
         best_arm_probability=total.best_arm if known_end else None,
     )
 
 
-def _plain(problem: Problem, truth: Any) -> tuple[Any, ...] | None:
+def _truth_entries(problem: Problem, truth: Any) -> tuple[Any, ...] | None:
     if truth is None or problem.is_binary:
         return truth  # type: ignore[no-any-return]
     return tuple(tuple(x) if isinstance(x, list) else x for x in plain_truth(truth))

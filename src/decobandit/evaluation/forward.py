@@ -262,7 +262,7 @@ class Forward:
             part = self._deployed(t, part, units) if t >= self.problem.horizon else part
             for k, pulls in enumerate(units if t < self.problem.horizon else ()):
                 if pulls:
-                    part = self._moved(t, k, pulls, part)
+                    part = self._pull_arm(t, k, pulls, part)
             parts.append(part)
         codes = np.concatenate([part.codes for part in parts])
         if self.merged:
@@ -284,7 +284,7 @@ class Forward:
                 )
         return level._replace(moments=_earned(level.moments, reward))
 
-    def _moved(self, t: int, k: int, pulls: int, level: _Level) -> _Level:
+    def _pull_arm(self, t: int, k: int, pulls: int, level: _Level) -> _Level:
         """Return the states after so many pulls of an arm."""
         from scipy.sparse import csr_array  # late: most commands do not need scipy
 

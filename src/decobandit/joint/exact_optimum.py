@@ -124,7 +124,7 @@ def count_states(problem: Problem) -> tuple[int, int]:
     if not has_kernel(problem):
         refuse_infinite(problem, "exact optimum", ADVICE)
         stored = stored_states(problem)
-        return _whole(sum(stored)), _whole(max(stored))
+        return _to_int(sum(stored)), _to_int(max(stored))
     states = count(problem).states
     return sum(states), max(states)
 
@@ -213,8 +213,8 @@ def _by_shapes(
     program = ShapeProgram(problem)
     levels = program.optimum(report, keep=keep)
     tables = ShapeValues(program, levels) if keep else None
-    value, stored = first_value(levels), _whole(sum(states))
-    return Optimum(value, stored, _whole(needed), clock.seconds(), problem, tables)
+    value, stored = first_value(levels), _to_int(sum(states))
+    return Optimum(value, stored, _to_int(needed), clock.seconds(), problem, tables)
 
 
 def has_kernel(problem: Problem) -> bool:
@@ -222,7 +222,7 @@ def has_kernel(problem: Problem) -> bool:
     return problem.is_binary and not problem.repeat and problem.deployed == 1
 
 
-def _whole(number: float) -> int:
+def _to_int(number: float) -> int:
     """As an integer; what is too large for floating point as the largest of it."""
     return int(min(number, np.finfo(float).max))
 

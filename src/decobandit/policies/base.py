@@ -115,15 +115,17 @@ class Policy(Shown, ABC):
     at_fixed_prices: bool = False
     may_stop: bool = False
     requires: ClassVar[tuple[Requirement, ...]] = ()  # of the problem
-    asked: ClassVar[bool] = False  # whether it answers by its own `select` alone
+    selects_only: ClassVar[bool] = False  # whether it answers by its own `select` alone
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if "symmetric" not in vars(cls):  # a subclass may answer in another way
             cls.symmetric = False
         if "select" in vars(cls):  # the tables and loops of its base answer in another way too
-            cls.asked = vars(cls).keys().isdisjoint({"allocate_many", "index", "stage_index"})
-            if cls.asked and "play" not in vars(cls):
+            cls.selects_only = (
+                vars(cls).keys().isdisjoint({"allocate_many", "index", "stage_index"})
+            )
+            if cls.selects_only and "play" not in vars(cls):
                 cls.play = Policy.play  # type: ignore[method-assign]
 
     def __repr__(self) -> str:
@@ -335,7 +337,7 @@ class Policy(Shown, ABC):
     @property
     def has_table(self) -> bool:
         """Whether `stage_index` is there; an arm's index then depends on its own state alone."""
-        return type(self).stage_index is not Policy.stage_index and not self.asked
+        return type(self).stage_index is not Policy.stage_index and not self.selects_only
 
     @property
     def has_own_index(self) -> bool:

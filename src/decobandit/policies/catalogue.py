@@ -241,7 +241,7 @@ def make_policies(
         else _checked(policy, context.problem)
         for policy in policies
     ]
-    made_policies = [kind if isinstance(kind, Policy) else _made(kind, context) for kind in classes]
+    made_policies = [kind if isinstance(kind, Policy) else _make(kind, context) for kind in classes]
     names = {policy for policy in policies if isinstance(policy, str)}
     pairs = zip(policies, made_policies, strict=True)
     return [policy for name, policy in pairs if name != DEFAULT_POLICY or policy.name not in names]
@@ -252,7 +252,7 @@ def picked_name(context: Context, name: str) -> str:
     return make_policies(context, [name])[0].name if name == DEFAULT_POLICY else name
 
 
-def _made(kind: type[Policy], context: Context) -> Policy:
+def _make(kind: type[Policy], context: Context) -> Policy:
     kind.check_serves(context.problem)
     return kind.make(context)
 
@@ -289,7 +289,7 @@ def make_successor(context: Context, policy: str | Policy, true_horizon: int) ->
     actual = true_problem(context.problem, None, true_horizon)
     later = replace(context, problem=actual, ties=ties, given=None, parameters=None)
     if actual.repeat:  # nothing is tuned at the planned end
-        return _made(kind, later)
+        return _make(kind, later)
     return kind.successor(later, context.problem.horizon)
 
 

@@ -495,9 +495,9 @@ def _chance(kind: Floats, kinds: Floats, rivals: npt.NDArray[np.int64], floor: f
     a, b = kind[:2]
     points = [_quantiles(a, b), _BENDS]
     for other in kinds:
-        points.append(_moved(_quantiles(other[0], other[1]), other, kind))
+        points.append(_rescale(_quantiles(other[0], other[1]), other, kind))
         if _differ(other, kind):
-            points.append(_moved(_STEPS, other, kind))
+            points.append(_rescale(_STEPS, other, kind))
     least, most = points[0][0], points[0][-1]
     if floor > -np.inf:
         least = max(least, float(_odds(np.array(floor), kind)))
@@ -509,7 +509,7 @@ def _chance(kind: Floats, kinds: Floats, rivals: npt.NDArray[np.int64], floor: f
     density = _density(a, b, y)
     for other, count in zip(kinds, rivals, strict=True):
         if count:
-            density *= cdf(other[0], other[1], _moved(y, kind, other)) ** count
+            density *= cdf(other[0], other[1], _rescale(y, kind, other)) ** count
     return float(density @ (half * _WEIGHTS).ravel())
 
 
@@ -527,7 +527,7 @@ def _odds(value: Floats, kind: Floats) -> Floats:
         return np.asarray(np.log(p) - np.log1p(-p), dtype=np.float64)
 
 
-def _moved(y: Floats, here: Floats, there: Floats) -> Floats:
+def _rescale(y: Floats, here: Floats, there: Floats) -> Floats:
     """Log-odds at which an arm of the kind `there` earns what one `here` earns at y.
 
     Distances from the ends of the rewards, not the rewards: near an end that both have in common

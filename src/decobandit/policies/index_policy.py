@@ -200,11 +200,11 @@ class IndexPolicy(Policy):
     @property
     def has_table(self) -> bool:
         tabled = self.by_arm or type(self).stage_index is not IndexPolicy.stage_index
-        return tabled and self.problem.is_binary and not (self.batches or self.asked)
+        return tabled and self.problem.is_binary and not (self.batches or self.selects_only)
 
     @property
     def has_own_index(self) -> bool:
-        return (self.by_arm or self.has_table) and not (self.batches or self.asked)
+        return (self.by_arm or self.has_table) and not (self.batches or self.selects_only)
 
     @classmethod
     def plays_compiled(cls) -> bool:
@@ -296,7 +296,7 @@ class IndexPolicy(Policy):
     def allocate_many(
         self, stage: int, states: States, rng: np.random.Generator | None = None
     ) -> Ints:
-        if self.asked:
+        if self.selects_only:
             return super().allocate_many(stage, states, rng)
         if stage < self.problem.horizon:
             if rng is None and self.randomised:

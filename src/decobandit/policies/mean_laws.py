@@ -81,13 +81,13 @@ class LawTables:
         if new:
             if self._knots > MAX_KNOTS:
                 cache, new, self._knots = {}, list(range(len(keys))), 0
-            tables = self._made(stats[new])
+            tables = self._compute(stats[new])
             cache = cache | {keys[i]: table for i, table in zip(new, tables, strict=True)}
             self._knots += sum(table[0].size for table in tables)
             self._kept = cache
         return [cache[key] for key in keys]
 
-    def _made(self, stats: Floats) -> list[tuple[Floats, Floats, Floats]]:
+    def _compute(self, stats: Floats) -> list[tuple[Floats, Floats, Floats]]:
         least, most = self.kind.mean_range
         if least == most:  # a step, as steep as numbers allow
             step = np.array([np.nextafter(least, -np.inf), least])
@@ -255,7 +255,7 @@ class TableLaw:
         return self.cdf_ahead(stats[:, None, :], x)[:, 0]
 
     def cdf_ahead(self, after: Floats, x: Floats) -> Floats:
-        flat, tables = self._found(after.reshape(-1, after.shape[-1]))
+        flat, tables = self._lookup(after.reshape(-1, after.shape[-1]))
         number = flat.reshape(after.shape[:-1])
         place = (x[:, None, :] - tables.low[number, None]) / tables.step[number, None]
         place = np.clip(place, 0.0, POINTS - 1.0)
@@ -265,7 +265,7 @@ class TableLaw:
         )
         return np.clip(_even_cubic(place - k, before, here, there, beyond), 0.0, 1.0)
 
-    def _found(self, stats: Floats) -> tuple[Ints, PointTables]:
+    def _lookup(self, stats: Floats) -> tuple[Ints, PointTables]:
         """Numbers of these states, (E, width) -> (E,), in the tables that come with them."""
         unique, place = np.unique(stats, axis=0, return_inverse=True)
         keys = [row.tobytes() for row in unique]
@@ -277,12 +277,12 @@ class TableLaw:
             if new:
                 first = len(self._number)
                 self._number |= {keys[i]: first + j for j, i in enumerate(new)}
-                parts = zip(self._tables, self._made(unique[new]), strict=True)
+                parts = zip(self._tables, self._compute(unique[new]), strict=True)
                 self._tables = PointTables(*map(np.concatenate, parts))
             number = np.array([self._number[key] for key in keys])
             return number[place.reshape(-1)], self._tables
 
-    def _made(self, stats: Floats) -> PointTables:
+    def _compute(self, stats: Floats) -> PointTables:
         least, most = self._kind.mean_range
         mean, away = self._kind.mean(stats), MAX_Z * self._kind.sd(stats)
         low, high = np.maximum(mean - away, least), np.minimum(mean + away, most)

@@ -207,7 +207,7 @@ def recommend_each(
 ) -> list[Recommendation]:
     """Recommend by each of several policies; the state is checked before any is made."""
     problem = context.problem
-    checked = _seen(state, problem)
+    checked = _check_state(state, problem)
     checked.check(problem)
     stage = next_stage(problem, checked)
     return [_decided(policy, stage, checked, rng) for policy in make_policies(context, policies)]
@@ -234,7 +234,7 @@ def _decided(policy: Policy, stage: int, state: State, rng: Rng) -> Recommendati
     )
 
 
-def _seen(state: object, problem: Problem) -> State:
+def _check_state(state: object, problem: Problem) -> State:
     if isinstance(state, str):
         try:
             return State.parse(state, problem)

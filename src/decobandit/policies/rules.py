@@ -72,10 +72,10 @@ class Rule:
     @classmethod
     def of(cls, rules: Rules, problem: Problem) -> Self | None:
         """Return the rule, or None where it is not asked for."""
-        return cls(rules, problem) if cls.asked(rules) else None
+        return cls(rules, problem) if cls.is_set(rules) else None
 
     @staticmethod
-    def asked(rules: Rules) -> bool:
+    def is_set(rules: Rules) -> bool:
         """Whether the settings ask for it."""
         raise NotImplementedError
 
@@ -122,7 +122,7 @@ class ControlShare(Rule):
     shares = True
 
     @staticmethod
-    def asked(rules: Rules) -> bool:
+    def is_set(rules: Rules) -> bool:
         return rules.control_share is not None
 
     @staticmethod
@@ -155,7 +155,7 @@ class Floor(Rule):
     shares = True
 
     @staticmethod
-    def asked(rules: Rules) -> bool:
+    def is_set(rules: Rules) -> bool:
         return rules.floor > 0.0
 
     @staticmethod
@@ -183,7 +183,7 @@ class Cap(Rule):
     shares = True
 
     @staticmethod
-    def asked(rules: Rules) -> bool:
+    def is_set(rules: Rules) -> bool:
         return rules.max_probability is not None
 
     @staticmethod
@@ -222,7 +222,7 @@ class BurnIn(Rule):
     """Where some arm has fewer pulls than the burn-in, those with fewest share the stage."""
 
     @staticmethod
-    def asked(rules: Rules) -> bool:
+    def is_set(rules: Rules) -> bool:
         return rules.burn_in > 0
 
     @staticmethod
@@ -264,7 +264,7 @@ class Superiority(Rule):
     """An arm that reaches the threshold is declared, and the trial stops."""
 
     @staticmethod
-    def asked(rules: Rules) -> bool:
+    def is_set(rules: Rules) -> bool:
         return rules.stop.superiority is not None
 
     def look(self, states: States, verdict: Verdict) -> None:
@@ -278,7 +278,7 @@ class Inferiority(Rule):
     """Arms below the threshold are dropped; where one is left, the trial is over."""
 
     @staticmethod
-    def asked(rules: Rules) -> bool:
+    def is_set(rules: Rules) -> bool:
         return rules.stop.inferiority is not None
 
     def look(self, states: States, verdict: Verdict) -> None:
@@ -299,7 +299,7 @@ class Futility(Rule):
     """The trial stops where no arm is above the threshold."""
 
     @staticmethod
-    def asked(rules: Rules) -> bool:
+    def is_set(rules: Rules) -> bool:
         return rules.stop.futility is not None
 
     def look(self, states: States, verdict: Verdict) -> None:
@@ -313,7 +313,7 @@ class Equivalence(Rule):
     """The trial stops where arms differ by less than the margin with this probability."""
 
     @staticmethod
-    def asked(rules: Rules) -> bool:
+    def is_set(rules: Rules) -> bool:
         return rules.stop.equivalence is not None
 
     def look(self, states: States, verdict: Verdict) -> None:

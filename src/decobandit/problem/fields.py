@@ -161,7 +161,7 @@ def _flag(value: object) -> bool:
     return value if isinstance(value, bool) else refuse("must be true or false", found=value)
 
 
-def _plain(value: object) -> object:
+def _from_numpy(value: object) -> object:
     """Numpy arrays, and lists of them, as plain lists."""
     if isinstance(value, list | tuple):
         return [row.tolist() if isinstance(row, np.ndarray) else row for row in value]
@@ -177,7 +177,7 @@ def _triangular(table: Table) -> Table:
 
 
 def _per_stage(value: object) -> float | tuple[float, ...]:
-    value = _plain(value)
+    value = _from_numpy(value)
     if isinstance(value, list):
         return _NUMBERS.validate_python(value)
     return _one_number(value)
@@ -228,7 +228,7 @@ PerStage = Annotated[
 TerminalTable = Annotated[
     tuple[Annotated[tuple[Number, ...], FirstError()], ...],
     FirstError(),
-    BeforeValidator(_plain),
+    BeforeValidator(_from_numpy),
     AfterValidator(_triangular),
 ]
 
@@ -236,7 +236,7 @@ TerminalTable = Annotated[
 def _windows(value: object) -> tuple[tuple[int, int], ...]:
     """Check pairs of stages; one pair may stand by itself."""
     rule = "must be a window [from, to] of stages, from 0 and `to` above `from`, or several"
-    rows = _plain(value)
+    rows = _from_numpy(value)
     if isinstance(rows, list) and len(rows) == 2 and not isinstance(rows[0], list | tuple):
         rows = [rows]
     if not isinstance(rows, list):

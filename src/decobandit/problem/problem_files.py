@@ -87,7 +87,7 @@ def read_tree(path: str | Path) -> Any:
 def parse_tree(text: str, format: Format, source: str = "<text>") -> Any:
     """Parse a text into a tree, unchecked; messages call it `source`."""
     try:
-        return _loads_toml(text) if _known(format) == "toml" else _loads_json(text)
+        return _loads_toml(text) if _check_format(format) == "toml" else _loads_json(text)
     except json.JSONDecodeError as error:
         problem = f"{error.msg} (at line {error.lineno}, column {error.colno})"
         raise ProblemError(f"{source}: not valid JSON: {problem}") from None
@@ -175,7 +175,7 @@ def format_problem(
 ) -> str:
     """Return the text of a problem file, with its design if there is one."""
     tree = designed_to_dict(problem, design)
-    if _known(format) == "json":
+    if _check_format(format) == "json":
         return json.dumps(tree, ensure_ascii=False, indent=2) + "\n"
     return _toml(tree)
 
@@ -223,7 +223,7 @@ def _format_of(path: str | Path) -> Format:
     return _FORMATS[suffix]
 
 
-def _known(format: Format) -> Format:
+def _check_format(format: Format) -> Format:
     if format not in _FORMATS.values():
         raise ProblemError(f'format {shown(format)} is not allowed; must be "toml" or "json"')
     return format

@@ -135,7 +135,7 @@ def new_token(
             connection.execute(insert(_table).values(row))
         except IntegrityError:  # another process was first
             raise taken from None
-        record(connection, "token_made", _said(Token(**row)), by=by)
+        record(connection, "token_made", _log_entry(Token(**row)), by=by)
 
     store.write(work)
     return Token(**row), secret
@@ -148,7 +148,7 @@ def _trial_name(connection: Connection, trial: str) -> str:
     return str(connection.execute(query).scalar_one())
 
 
-def _said(token: Token) -> dict[str, Any]:
+def _log_entry(token: Token) -> dict[str, Any]:
     """Return the entry of a token in the access log; `row` is the whole row."""
     tree = token.to_dict()
     shown = {name: tree[name] for name in ("role", "expires_at", "trials")}
@@ -189,7 +189,7 @@ def revoke_token(store: Store, name: str, *, by: str = "library") -> Token:
         changed = token.__dict__ | {"revoked_at": _now()}
         connection.execute(update(_table).where(_table.c.id == token.id).values(changed))
         revoked = Token(**changed)
-        record(connection, "token_revoked", _said(revoked), by=by)
+        record(connection, "token_revoked", _log_entry(revoked), by=by)
         return revoked
 
     return store.write(work)

@@ -252,10 +252,12 @@ class Simulation(Tabular):
             [name for name, _ in episodes], [len(one["arm"]) for _, one in episodes]
         )
         joined["arm"] = names[joined["arm"]]
-        observations = {name: self._seen(joined[name]) for name in OBSERVED if name in joined}
+        observations = {
+            name: self._observations(joined[name]) for name in OBSERVED if name in joined
+        }
         return {"policy": policies, **joined, **observations}
 
-    def _seen(self, column: Floats) -> Column:
+    def _observations(self, column: Floats) -> Column:
         """Return an outcome: a whole number if it is good or bad, None at a deployment."""
         is_binary = self.problem.is_binary
         if not np.isnan(column).any():

@@ -136,7 +136,7 @@ def simulate(
     )
     context = Context(problem, tol=tol, ties=tie_rule(ties), given=solution)
     wanted = list(policies) if _several(policies) else cast("list[Policy | str]", [policies])
-    players = _made(context, wanted)
+    players = _players(context, wanted)
     successors = _successors(context, players, actual.horizon, afterwards)
     world = World(actual, draws=draws, per_draw=per_draw, seed=seed, truth=true_values)
     believed = true_values is None and actual == problem
@@ -156,7 +156,7 @@ def simulate(
         "per_draw": per_draw,
         "seed": seed,
         "truth": None if true_values is None else plain_truth(true_values),
-        "truth_prior": _plain(truth_prior),
+        "truth_prior": _prior_tree(truth_prior),
         "true_horizon": actual.horizon,
     }
     most = None if gap is None else gap.value()
@@ -218,7 +218,7 @@ def _several(policies: object) -> TypeGuard[Iterable[Policy | str]]:
     return isinstance(policies, Iterable) and not isinstance(policies, str | Policy)
 
 
-def _made(context: Context, policies: Sequence[Policy | str]) -> list[Policy]:
+def _players(context: Context, policies: Sequence[Policy | str]) -> list[Policy]:
     """Return the policies; refuses what cannot be compared: none at all, or two of one name."""
     players = make_policies(context, policies)
     names = [policy.name for policy in players]
@@ -258,7 +258,7 @@ def _successors(
     return list(policies_after)
 
 
-def _plain(prior: Prior | Sequence[Prior] | None) -> Any:
+def _prior_tree(prior: Prior | Sequence[Prior] | None) -> Any:
     if isinstance(prior, Sequence):
         return [arm_prior.model_dump() for arm_prior in prior]
     return None if prior is None else prior.model_dump()

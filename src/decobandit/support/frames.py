@@ -217,7 +217,7 @@ def frame_of(columns: Columns | Callable[[], Columns], *, kind: str = DEFAULT_KI
 
     package = _installed(kind)
     table = columns() if callable(columns) else columns
-    data = {name: _plain(column) for name, column in table.items()}
+    data = {name: _python_values(column) for name, column in table.items()}
     frame = nw.from_dict(data, backend=package)
     untyped = [name for name, column in table.items() if _is_untyped(column)]
     words = [name for name in untyped if isinstance(table[name], Words)]
@@ -245,7 +245,7 @@ def _installed(kind: str) -> ModuleType:
         ) from None
 
 
-def _plain(column: Column) -> list[Any] | npt.NDArray[Any]:
+def _python_values(column: Column) -> list[Any] | npt.NDArray[Any]:
     """Return values of one type; integers mixed with floats become floats."""
     if isinstance(column, np.ndarray):
         return column

@@ -31,12 +31,12 @@ def read_only(array: Floats) -> Floats:
 
 def int_from(text: str) -> int:
     """Parse an integer of ASCII digits."""
-    return int(_plain(text))
+    return int(_without_separators(text))
 
 
 def float_from(text: str) -> float:
     """Parse a number of ASCII digits, nan or inf."""
-    return float(_plain(text))
+    return float(_without_separators(text))
 
 
 def is_count(text: str) -> bool:
@@ -44,7 +44,7 @@ def is_count(text: str) -> bool:
     return text.isascii() and text.isdecimal()
 
 
-def _plain(text: str) -> str:
+def _without_separators(text: str) -> str:
     if not text.isascii() or "_" in text:
         raise InvalidArgument(f"{text!r} is not a number in ASCII digits")
     return text

@@ -77,12 +77,12 @@ async def _trial(request: Request, trial: TrialId) -> Trial:
 Opened = Annotated[Trial, Depends(_trial)]
 
 
-async def _seen(request: Request, caller: Caller, trial: Opened) -> Trial:
+async def _read_trial(request: Request, caller: Caller, trial: Opened) -> Trial:
     request.state.recorder.saw(caller, trial, request.scope["route"].name)
     return trial
 
 
-Seen = Annotated[Trial, Depends(_seen)]  # the access log says who saw results
+Seen = Annotated[Trial, Depends(_read_trial)]  # the access log says who saw results
 
 
 # -- changes ------------------------------------------------------------------------------------

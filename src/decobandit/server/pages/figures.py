@@ -198,7 +198,7 @@ def path_figure(
         return None
     figure = episode_panels(path, expected, first="information")
     tree: dict[str, Any] = figure.to_plotly_json()
-    tree = _plain(tree)
+    tree = _as_lists(tree)
     tree["layout"] |= _layout(dark, 980)
     tree["layout"]["meta"] = {"names": sum(bool(t.get("showlegend", True)) for t in tree["data"])}
     tree["layout"]["showlegend"] = True
@@ -210,12 +210,12 @@ def path_figure(
     return _themed(tree, dark)
 
 
-def _plain(tree: Any) -> Any:
+def _as_lists(tree: Any) -> Any:
     """Without numpy: what JSON can hold."""
     if isinstance(tree, dict):
-        return {key: _plain(value) for key, value in tree.items()}
+        return {key: _as_lists(value) for key, value in tree.items()}
     if isinstance(tree, list | tuple):
-        return [_plain(value) for value in tree]
+        return [_as_lists(value) for value in tree]
     return tree.tolist() if isinstance(tree, np.ndarray | np.generic) else tree
 
 
@@ -239,7 +239,7 @@ def _layout(dark: bool, height: int) -> dict[str, Any]:
 
     template = plotly.io.templates["plotly_dark" if dark else "plotly_white"].to_plotly_json()
     return {
-        "template": {"layout": _plain(template["layout"])},
+        "template": {"layout": _as_lists(template["layout"])},
         "height": height,
         "paper_bgcolor": TRANSPARENT,
         "plot_bgcolor": TRANSPARENT,

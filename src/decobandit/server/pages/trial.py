@@ -164,7 +164,7 @@ def _run_page(
             for allocation in stale_ids(ledger.since, request.app.state.limits.stale_after)
         },
         kinds=kinds,
-        said=_said(before, numbers.get(done, ""), outcome, blinded=caller.blinded),
+        said=_confirmation(before, numbers.get(done, ""), outcome, blinded=caller.blinded),
         status=None if caller.blinded else full,
         told=[] if caller.blinded else recent,
     )
@@ -215,7 +215,9 @@ def saw(request: Request, trial: Trial) -> None:
     request.state.recorder.saw(request.state.principal, trial, what)
 
 
-def _said(slot: Allocation | None, number: int | str, outcome: str, *, blinded: bool) -> str:
+def _confirmation(
+    slot: Allocation | None, number: int | str, outcome: str, *, blinded: bool
+) -> str:
     """Confirm the last action; blinded: without the outcome, which may not be their own."""
     if slot is None or (slot.state == "open" and not slot.told):
         return ""
