@@ -89,9 +89,9 @@ THEMES = {
         "Trials",
         "Ask and tell: [Trials](/trials.md).",
         "create_trial open_trial list_trials Trial Allocation ArmPulls Status ArmStatus "
-        "Summary CancellationCount TrialLimits Event TrialReport Verification verify_export Replay "
-        "replay_export outcomes_csv people_log PeopleLog open_store Store TrialError "
-        "NotFound Conflict NoFreeSlot Closed LimitReached StoreError Damaged",
+        "Summary CancellationCount ArmChange TrialLimits Event TrialReport Verification "
+        "verify_export Replay replay_export outcomes_csv people_log PeopleLog open_store Store "
+        "TrialError NotFound Conflict NoFreeSlot Closed LimitReached StoreError Damaged",
         module="decobandit.trials",
     ),
     "client": Theme(

@@ -85,6 +85,7 @@ def test_the_last_administrator_is_not_revoked(db: Path) -> None:
         ["unmask", "pilot", "SLOT"],
         ["reopen", "pilot"],
         ["limits", "pilot", "--max-open", "5"],
+        ["arm", "close", "pilot", "arm-1"],
     ],
 )
 def test_what_needs_a_reason_is_refused_without_one(db: Path, command: list[str]) -> None:
@@ -129,3 +130,26 @@ def test_subjects_limits_closing_and_archiving(db: Path, tmp_path: Path) -> None
     refused = deco("trial", "export", "pilot", "--masked", "--db", db)
     assert (refused.code, "only CSV can be masked" in refused.err) == (2, True)
     assert deco("trial", "verify", "--db", db).code == 0
+
+
+def test_arms_join_and_leave(tmp_path: Path) -> None:
+    db, file = tmp_path / "arms.db", tmp_path / "late.toml"
+    file.write_text('name = "late"\nprior = { good = 9, bad = 1 }\n')
+    db_words = ("--db", db, "--json")
+    deco("trial", "new", "--arms", 2, "--horizon", 8, "--name", "pilot", "--db", db)
+    deco("trial", "ask", "pilot", "--db", db)
+    refused = deco("trial", "arm", "add", "pilot", file, "--reason", "ready", "--db", db)
+    assert (refused.code, "'deco-calibrated' compares arms" in refused.err) == (2, True)
+    words = ("arm", "add", "pilot", file, "--reason", "ready", "--policy", "deco", "--by", "ann")
+    for _ in range(2):
+        assert deco("trial", *words, "--key", "k", *db_words).json["arms"] == 3
+    closing = ("arm", "close", "pilot", "arm-1", "--reason", "unsafe")
+    assert deco("trial", *closing, *db_words).json["arms"] == 3
+    assert deco("trial", "ask", "pilot", *db_words).json["arm"] == "late"
+    shown = deco("trial", "status", "pilot", "--db", db).out
+    assert "late joined at stage 1 (by ann): ready" in shown
+    assert "arm-1 left at stage 1" in shown
+    assert deco("trial", "replay", "pilot", *db_words).json["ok"]
+    assert deco("trial", "verify", "pilot", "--db", db).code == 0
+    unknown = deco("trial", "arm", "close", "pilot", "zinc", "--reason", "x", "--db", db)
+    assert (unknown.code, "no arm is called 'zinc'" in unknown.err) == (2, True)

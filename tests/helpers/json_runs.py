@@ -61,6 +61,7 @@ DELAYED = (
 )
 FILES = {
     "pair.toml": PAIR,
+    "arm.toml": 'name = "late"\n',
     "long.toml": PAIR.replace("6", "40"),
     "batches.toml": BATCHES,
     "deployed.toml": DEPLOYED,
@@ -220,6 +221,8 @@ def _trials(session: Session) -> None:
     session("trial ask", "draws", *db)
     session("trial unmask", "pilot", first, "--reason", "an emergency", *db)
     session("trial limits", "pilot", "--max-open", 3, "--reason", "few beds", *db)
+    session("trial arm add", "draws", session.file("arm.toml"), "--reason", "ready", *db)
+    session("trial arm close", "draws", "late", "--reason", "unsafe", *db)
     for name in ("pilot", "draws", "lab"):
         session("trial status", name, "--stale-after", 0.01, *db)
         session("trial report", name, *db)

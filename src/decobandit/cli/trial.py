@@ -375,6 +375,40 @@ def status(here: Trial, stale_after: StaleAfter = 72.0, as_json: AsJson = False)
         print_verdict(content, here.looks(), here.declared())
 
 
+arm = Commands(name="arm", help="Let arms join or leave a running trial.")
+NextPolicy = Annotated[str | None, shown("POLICY", "Another policy from here on.")]
+
+
+@changes_trial
+def add(
+    here: Trial,
+    file: Annotated[Path, argument("FILE", "One arm as in a problem file (.toml, .json).")],
+    reason: Reason,
+    policy: NextPolicy = None,
+    **request: Unpack[Request],
+) -> Summary:
+    """Let an arm join from the next stage on."""
+    from ..problem import read_tree
+
+    return here.add_arm(read_tree(file), reason=reason, policy=policy, **request)
+
+
+@changes_trial
+def close_arm(
+    here: Trial,
+    name: Annotated[str, argument("NAME", "Name of the arm.")],
+    reason: Reason,
+    policy: NextPolicy = None,
+    **request: Unpack[Request],
+) -> Summary:
+    """Allocate an arm no more from the next stage on."""
+    return here.close_arm(name, reason=reason, policy=policy, **request)
+
+
+arm.command()(add)
+arm.command(name="close")(close_arm)
+trial.add_typer(arm)
+
 LIFE = (close, reopen, archive, limits, unmask)
 RECORD = (report, export, verify, replay, checkpoint, backup)
 for command in (ask, tell, cancel, correct, status, allocations, *LIFE, *RECORD):

@@ -160,6 +160,9 @@ def print_status(status: Status, stale: Mapping[str, str]) -> None:
         overdue = f", stale: since {stale[slot.id][:16]}" if slot.id in stale else ""
         what = slot.arm or f"{slot.pending} of {slot.size} pulls"
         print(f"open: {what} (allocation {slot.id}{about}{overdue})")
+    for change in status.arm_changes:
+        what = "joined" if change.kind == "arm_added" else "left"
+        print(f"{change.arm} {what} at stage {change.stage} (by {change.by}): {change.reason}")
     _print_cancellations(status)
     _print_outlook(status)
 

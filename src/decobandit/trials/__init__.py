@@ -20,6 +20,7 @@ from ..support.lazy import lazy_names
 if TYPE_CHECKING:
     from .allocations import Allocation as Allocation
     from .allocations import ArmPulls as ArmPulls
+    from .arm_changes import ArmChange as ArmChange
     from .database import Store as Store
     from .database import open_store as open_store
     from .errors import Closed as Closed

@@ -204,6 +204,10 @@ class EventLog:
         """Return the head of the trial that this process has read or written last."""
         return self._heads.get(trial)
 
+    def latest(self, trial: str) -> Ledger | None:
+        """Return the trial as this process has read or written it last, if it is remembered."""
+        return self._ledgers.get(trial)
+
     def heads(self) -> dict[str, Head]:
         """Return the last heads of all trials."""
         return {head.trial: head for head in self._heads.values()}

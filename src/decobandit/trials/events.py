@@ -17,6 +17,8 @@ Kinds
     archived   closed, and hidden from lists
     limited    the limits on pending and cancelled allocations were changed, and why
     unmasked   a user was told which arm an allocation is, and why
+    arm_added  an arm joined, and why; the settings from that stage on
+    arm_closed no more allocations of an arm are made, and why; the settings from that stage on
 
 The access log (`people.py`) is a chain of the same form, with other kinds.
 """
@@ -35,7 +37,7 @@ from .errors import Damaged
 
 KINDS = (
     *("created", "asked", "told", "cancelled", "corrected", "refused"),
-    *("closed", "reopened", "archived", "limited", "unmasked"),
+    *("closed", "reopened", "archived", "limited", "unmasked", "arm_added", "arm_closed"),
 )
 GENESIS = "0" * 64  # the `previous` of the first event
 _FIELDS = {"trial", "seq", "kind", "at", "by", "key", "previous", "data", "version"}
@@ -54,8 +56,8 @@ class Event:
     trial: str = doc("Id of the trial.")
     seq: int = doc("Number of the event, from 0.")
     kind: str = doc(
-        "created, asked, told, cancelled, corrected, refused, closed, reopened, archived, limited "
-        "or unmasked."
+        "created, asked, told, cancelled, corrected, refused, closed, reopened, archived, "
+        "limited, unmasked, arm_added or arm_closed."
     )
     at: str = doc("ISO 8601, UTC.")
     by: str = doc("Sender of the request: on a server, the name of the token.")

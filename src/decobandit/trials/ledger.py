@@ -10,8 +10,10 @@ damage.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from copy import copy
+from dataclasses import replace
 from typing import Literal
 
 from ..problem import ArmModel, Problem, Seen, State
@@ -25,10 +27,11 @@ from .allocations import (
     seen_of,
     told_counts,
 )
+from .arm_changes import ARM_KINDS, ArmChange, arm_of, known_with, with_arm, without_arm
 from .errors import Closed, Contradiction, Damaged, LimitReached, NoFreeSlot, NotFound
 from .events import GENESIS, Event
 from .requests import Answered, Cancellation, Refusal, Request
-from .settings import TrialLimits, TrialSettings, codes_of, limits_of
+from .settings import TrialLimits, TrialSettings, codes_of, letters, limits_of
 
 TrialState = Literal["running", "closed", "archived"]
 # state of the trial after an event of these kinds
@@ -70,6 +73,7 @@ class Ledger:
         self._look_alikes: dict[str, str] = {}  # subjects by `look_alike_keys`
         self.cancellations: list[Cancellation] = []
         self.unmasked: dict[tuple[str, str], str] = {}  # time by allocation and reader
+        self.arm_changes: tuple[ArmChange, ...] = ()
 
     @property
     def problem(self) -> Problem:
@@ -212,12 +216,25 @@ class Ledger:
     def _create(self, event: Event) -> None:
         self.name, self.created_at = event.data["name"], event.at
         self.settings = TrialSettings.from_dict(event.data["plan"])
-        self._positions = {arm.name: k for k, arm in enumerate(self.problem.arms)}
-        self.kinds = kinds_by_name(self.problem)
-        empty = ([0] * len(self._positions) for _ in range(5))
-        self.good, self.bad, self.other, self.open, self.lost = empty
+        self.codes = codes_of(event.data["codes"], self.problem.n_arms)
+        self._use(self.settings)
         self.limits = limits_of(event.data["limits"])
-        self.codes = codes_of(event.data["codes"], len(self._positions))
+
+    def using(self, settings: TrialSettings) -> Ledger:
+        """Return the ledger with the settings after an arm joined or left."""
+        later = self._copy()
+        later._use(settings)
+        return later
+
+    def _use(self, settings: TrialSettings) -> None:
+        """Take settings, which may have more arms than those before."""
+        problem = settings.problem
+        self.settings, self.kinds = settings, kinds_by_name(problem)
+        self._positions = {arm.name: k for k, arm in enumerate(problem.arms)}
+        for counts in (self.good, self.bad, self.other, self.open, self.lost):
+            counts.extend([0] * (problem.n_arms - len(counts)))
+        self.codes.extend(letters(k) for k in range(len(self.codes), problem.n_arms))
+        self.looks = tuple(known_with(problem, state) for state in self.looks)
 
     def _step(self, event: Event) -> Answered:
         """Apply an event after the first; return the answer to its sender."""
@@ -233,12 +250,54 @@ class Ledger:
         if event.kind == "limited":
             self.limits = limits_of(data["limits"])
             return Answered(request)
+        if event.kind in ARM_KINDS:
+            self._change_arms(event, request)
+            return Answered(request)
         if event.kind == "unmasked":
             slot = self.allocation(request.allocation)
             self.unmasked[slot.id, event.by] = event.at
             return Answered(request, slot)
         slot = self._allocate(event) if event.kind == "asked" else self._change(event)
         return Answered(request, slot)
+
+    @property
+    def _first_stage(self) -> int:
+        """First stage with the arms of now."""
+        return self.arm_changes[-1].stage if self.arm_changes else 0
+
+    def check_arms(self) -> None:
+        """Refuse that arms join or leave a trial that makes no more allocations."""
+        if self.state != "running":
+            raise Closed("the trial is closed; an administrator can reopen it")
+        if self.used >= self.slots:
+            raise NoFreeSlot("every slot of the trial is in use")
+
+    def problem_after(self, request: Request, dropped: tuple[str, ...] = ()) -> Problem:
+        """Return the problem from the stage under way on, after an arm has joined or left."""
+        if request.kind == "arm_closed":
+            return without_arm(self.problem, str(request.arm), self.stage, dropped)
+        arm = arm_of(json.loads(str(request.definition)))
+        if arm.name != request.arm:
+            raise InvalidArgument("the arm has another name")
+        return with_arm(self.problem, arm, self.stage)
+
+    def _change_arms(self, event: Event, request: Request) -> None:
+        data, before = event.data, self.settings
+        self.check_arms()
+        after = TrialSettings.from_dict(data["plan"])
+        fixed = (request.policy or before.policy, before.ties, before.seed, before.rules)
+        if (after.policy, after.ties, after.seed, after.rules) != fixed:
+            raise InvalidArgument("other settings than the arms were changed")
+        if data["stage"] != self.stage or after.problem != self.problem_after(request):
+            raise InvalidArgument("not the problem with this change at the stage under way")
+        if before.prices is not None and (
+            after.prices is None
+            or after.prices[: self.stage].tolist() != before.prices[: self.stage].tolist()
+        ):
+            raise InvalidArgument("prices of earlier stages were changed")
+        self._use(after)
+        about = (event.kind, str(request.arm), self.stage, event.by, event.at, data["reason"])
+        self.arm_changes += (ArmChange(*about, data["bound_from_here"]),)
 
     def _allocate(self, event: Event) -> Allocation:
         data, slot_id = event.data, str(event.data["allocation"])
@@ -262,6 +321,8 @@ class Ledger:
         cancels, reason = event.kind == "cancelled", data.get("reason")
         counts = () if cancels else told_counts(before, self.kinds, data)
         slot = changed(before, event.kind, counts, self.kinds, reason)
+        if slot.state == "cancelled" and slot.stage < self._first_stage:
+            slot = replace(slot, state="told")  # that stage is over: its arms have changed
         if cancels:
             self._cancel(before, slot, event)
         else:
@@ -285,7 +346,7 @@ class Ledger:
             for part in before.arms
             if part.pending
         ]
-        if not after.holds_slots:
+        if not after.told:
             self._forget_subject(after.subject)
 
     def _count(self, slot: Allocation, by: int) -> None:

@@ -1,4 +1,4 @@
-"""Requests to a trial: ask, tell, cancel, correct; close, reopen, limit, unmask.
+"""Requests to a trial: ask, tell, cancel, correct; close, reopen, limit, unmask; change arms.
 
 A request becomes an event; the ledger decides whether it may follow the record (`ledger.py`). Every
 change reads the trial, writes one event, and returns when that event is on disk. A repeated
@@ -31,7 +31,7 @@ import numpy as np
 from sqlalchemy import Connection
 
 from ..problem import Arm, ArmModel, Outcome, Stats
-from ..support import InvalidArgument, Once, is_count
+from ..support import InvalidArgument, is_count
 from .allocations import (
     Allocation,
     Told,
@@ -42,8 +42,9 @@ from .allocations import (
     told_counts,
     told_of,
 )
+from .arm_changes import arm_of, definition_of
 from .database import Store
-from .decider import Decider, decision_record, pending_state
+from .decider import Decider, decider_of, decision_record, pending_state
 from .decisions import Decision, PendingState
 from .errors import (
     BadOutcome,
@@ -69,7 +70,7 @@ from .requests import (
     subject_of,
 )
 from .settings import TrialSettings, chosen_limits, in_order
-from .status import Summary, summary_of
+from .status import Summary, arm_change_record, summary_of
 
 Answer = TypeVar("Answer")
 Work = Callable[[Connection, Ledger], Answer | Conflict]
@@ -199,14 +200,15 @@ class Decided:
     A decision made `ahead` holds while the trial is in the state that it was made for.
     """
 
-    decider: Once[Decider]
-    ahead: tuple[PendingState, Decision] | None = None
+    decider: Callable[[Ledger], Decider]
+    ahead: tuple[PendingState, str, Decision] | None = None  # with the hash of the settings
 
     def at(self, ledger: Ledger, pending: PendingState) -> Decision:
         """Return the decision; `Outdated` if there is none yet and it is slow."""
-        if self.ahead is not None and self.ahead[0] == pending:
-            return self.ahead[1]
-        decider = self.decider()
+        state = (pending, ledger.settings.tables_hash)
+        if self.ahead is not None and self.ahead[:2] == state:
+            return self.ahead[2]
+        decider = self.decider(ledger)
         with decider.at_once(ledger.stage) as short:
             if not short:
                 raise Outdated
@@ -217,49 +219,70 @@ class Decided:
 
         Not needed where the decision is short or the ask will be refused.
         """
-        decider = self.decider()
+        decider = self.decider(ledger)
         refused = ledger.used >= ledger.slots or ledger.state != "running"
         if refused or decider.is_short(ledger.stage):
             return self
-        return replace(self, ahead=(pending_state(ledger), decider.decide(ledger)))
+        made = (pending_state(ledger), ledger.settings.tables_hash, decider.decide(ledger))
+        return replace(self, ahead=made)
 
 
 class Changes:
     """The part of `Trial` that makes changes, and asks with their decisions."""
 
     id: str
-    settings: TrialSettings
     _event_log: EventLog
-    _decider: Once[Decider]
+    _opened: Ledger
     _turns: Turns
+    _made: Decider | None = None  # the last one
 
     def _ledger(self) -> Ledger:
         return self._event_log.read(self.id)
+
+    @property
+    def settings(self) -> TrialSettings:
+        """Problem, policy, prices, tie rule and seed, as this process has read them last."""
+        return self._latest.settings
+
+    @property
+    def _latest(self) -> Ledger:
+        return self._event_log.latest(self.id) or self._opened
+
+    def _decider(self, ledger: Ledger) -> Decider:
+        decider = self._made
+        if decider is None or decider.settings.tables_hash != ledger.settings.tables_hash:
+            self._made = decider = decider_of(ledger.settings)
+        return decider
 
     def _asking(self, request: Request, write: Callable[..., Answer | Conflict]) -> Change[Answer]:
         """Prepare an ask: `write(decided, connection, ...)` records the decision."""
         decided = Decided(self._decider)
 
         def ahead() -> Answer:
-            """Decide ahead until no other change overtakes the ask."""
-            with self._turns.asks.held():
-                for attempt in range(MAX_ATTEMPTS):
-                    # the first attempt delays no one; later ones hold other changes back
-                    with nullcontext() if attempt == 0 else self._turns.changes.held():
-                        try:
-                            ready = decided.made_ahead(self._ledger())
-                            return self._change(request, partial(write, ready))
-                        except Outdated:
-                            continue
-                raise StoreError("other processes change the trial faster than its policy decides")
+            """Decide ahead, then record the decision."""
+            return self._until_current(
+                lambda: self._change(request, partial(write, decided.made_ahead(self._ledger())))
+            )
 
         return Change(
             self._event_log,
             self.id,
             self._work(request, partial(write, decided)),
-            is_short=lambda: self._decider.made and self._decider().prepared,
+            is_short=lambda: self._made is not None and self._made.prepared,
             alone=ahead,
         )
+
+    def _until_current(self, attempt: Callable[[], Answer]) -> Answer:
+        """Repeat a slow change until no other one overtakes it."""
+        with self._turns.asks.held():
+            for number in range(MAX_ATTEMPTS):
+                # the first attempt delays no one; later ones hold other changes back
+                with nullcontext() if number == 0 else self._turns.changes.held():
+                    try:
+                        return attempt()
+                    except Outdated:
+                        continue
+            raise StoreError("other processes change the trial faster than its policy decides")
 
     def _moving(self, request: Request, write: Writer[Answer]) -> Change[Answer]:
         """Prepare a change that an overtaken ask may hold back."""
@@ -323,11 +346,11 @@ class Changes:
         return Conflict(why, field=request.disputed)
 
 
-# -- close, reopen, archive, limit, unmask --------------------------------------------------------
+# -- close, reopen, archive, limit, unmask, change arms -------------------------------------------
 
 
 class Lifecycle(Changes):
-    """The part of `Trial` that opens, closes, limits and unmasks.
+    """The part of `Trial` that opens, closes, limits, unmasks and changes arms.
 
     A closed trial makes no more allocations; outcomes of those that are pending can still be
     recorded, corrected and cancelled. An archived one is closed, and hidden from lists. Both can be
@@ -390,6 +413,72 @@ class Lifecycle(Changes):
 
         return self._change(request, write)
 
+    def add_arm(
+        self,
+        arm: Arm | Mapping[str, Any],
+        *,
+        reason: str,
+        policy: str | None = None,
+        key: str | None = None,
+        by: str = "library",
+    ) -> Summary:
+        """Let an arm join from the next stage on, and say why.
+
+        Parameters
+        ----------
+        arm : Arm or mapping
+            As in a problem file; rewards by stage have one number for every stage of the trial.
+        reason : str
+            For the log.
+        policy : str, optional
+            Another policy from here on, if that of the trial does not serve arms with windows.
+        key, by : str, optional
+            Idempotency key; sender of the request.
+
+        Prices and the bound of the stages left are computed again, at the posterior of the recorded
+        outcomes. Slots of allocations before this stage are not free again when they are cancelled.
+        """
+        joining = arm_of(arm)
+        about = {"arm": joining.name, "definition": definition_of(joining), "policy": policy}
+        return self._change_arms("arm_added", about, reason, key, by)
+
+    def close_arm(
+        self,
+        arm: str,
+        *,
+        reason: str,
+        policy: str | None = None,
+        key: str | None = None,
+        by: str = "library",
+    ) -> Summary:
+        """Allocate an arm no more from the next stage on, and say why; as in `add_arm`.
+
+        Its pending outcomes can still be recorded. A deployment may still take it.
+        """
+        return self._change_arms("arm_closed", {"arm": arm, "policy": policy}, reason, key, by)
+
+    def _change_arms(
+        self, kind: str, about: Mapping[str, Any], reason: str, key: str | None, by: str
+    ) -> Summary:
+        request = Request(kind, reason=reason_of(reason), key=key, by=by, **about)
+        return self._until_current(lambda: self._change(request, self._arms_writer(request)))
+
+    def _arms_writer(self, request: Request) -> Writer[Summary]:
+        """Solve the prices after a change of arms; return what records it in a transaction."""
+        before = self._ledger()
+        if (request.by, request.key or "") in before.answered:
+            return lambda connection, ledger, request: summary_of(ledger)
+        data = arm_change_record(before, request)
+        state = (pending_state(before), before.settings.tables_hash)
+
+        def write(connection: Connection, ledger: Ledger, request: Request) -> Summary:
+            ledger.check_arms()
+            if (pending_state(ledger), ledger.settings.tables_hash) != state:
+                raise Outdated
+            return summary_of(self._append(connection, ledger, request, data))
+
+        return write
+
     def unmask(
         self, allocation_id: str, *, reason: str, key: str | None = None, by: str = "library"
     ) -> Allocation:
@@ -441,8 +530,6 @@ GivenOutcomes = Outcome | Mapping[str, "str | Sequence[Outcome]"] | Iterable[tup
 
 class Recording(Lifecycle):
     """The part of `Trial` that allocates pulls and records outcomes."""
-
-    _codes: dict[str, str]
 
     def ask(
         self,
@@ -581,7 +668,7 @@ class Recording(Lifecycle):
             "pulls": pulls,
             "number": ledger.asks,
             "reason": decision.reason,
-            "decision": decision_record(decision, pending, self.settings),
+            "decision": decision_record(decision, pending, ledger.settings),
         }
         return self._append(connection, ledger, request, data).allocations[slot_id]
 
@@ -651,7 +738,9 @@ class Recording(Lifecycle):
 
     def _labels(self, by_code: bool) -> dict[str, str]:
         """Return what the sender calls the arms, by their names."""
-        return self._codes if by_code else {name: name for name in self._codes}
+        ledger = self._latest
+        names = [arm.name for arm in ledger.problem.arms]
+        return dict(zip(names, ledger.codes if by_code else names, strict=True))
 
 
 def _implausible(arm: Arm | None, values: Iterable[Outcome], of_arm: str = "") -> str:

@@ -22,6 +22,7 @@ from ..problem import Arm, ArmModel, Outcome, Problem, Rules, State, States
 from ..support import Floats
 from ..support.records import doc, record_class
 from .allocations import Allocation, ArmPulls, kinds_of, parts_by_arm, tallies, told_counts
+from .arm_changes import ARM_KINDS
 from .decider import Decider, LookResult, declared_arms, look_results
 from .errors import TrialError
 from .events import Event
@@ -353,6 +354,8 @@ class Deviations:
             self.created_by = event.by
         elif kind == "refused":
             self.refused += 1
+        elif kind in ARM_KINDS:
+            pass  # the ledger has them
         elif kind in (*TURNS, "limited", "unmasked"):
             self.changes.append(Change(kind, event.by, event.at, data.get("reason") or ""))
         elif before is None:

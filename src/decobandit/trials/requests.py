@@ -14,7 +14,10 @@ from .errors import BadOutcome, TrialError
 MAX_KEY = 100  # characters
 MAX_SUBJECT = 100
 MAX_TEXT = 500  # of a note or a reason
-_DETAILS = ("subject", "note", "reason", "max_open", "max_cancelled", "max_unmasked")
+_DETAILS = (
+    *("subject", "note", "reason", "max_open", "max_cancelled", "max_unmasked"),
+    *("arm", "definition", "policy"),
+)
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,9 @@ class Request:
     max_open: int | None = None
     max_cancelled: int | None = None
     max_unmasked: int | None = None
+    arm: str | None = None  # that joins or leaves
+    definition: str | None = None  # of an arm that joins, as canonical JSON
+    policy: str | None = None  # another one, from there on
     confirm_range: bool = field(default=False, compare=False)  # implausible outcomes are intended
     implausible: str = field(default="", compare=False)  # message; empty if all are in range
     key: str | None = field(default=None, compare=False)  # idempotency key
@@ -56,7 +62,7 @@ class Request:
         """Return the request that made an event."""
         details: dict[str, Any] = {name: data.get(name) for name in _DETAILS}
         if kind == "asked":  # there, the reason is the policy's, and the id a new one
-            return cls(kind, **details | {"reason": None})
+            return cls(kind, **details | {"reason": None, "arm": None})
         counts = counts_from(data["counts"]) if "counts" in data else None
         return cls(kind, data.get("allocation"), data.get("outcome"), counts, **details)
 

@@ -219,7 +219,7 @@ def settings_from(
     (instance,) = make_policies(context, [policy])
     instance.refuse_large()
     if rules is not None:
-        _check_rules(rules, instance)
+        check_rules(rules, instance)
     solution = context.solution_for(bound)
     best = None if solution is None else upper_bounds(problem, solution=solution)[0]
     if instance.at_fixed_prices:
@@ -229,7 +229,7 @@ def settings_from(
     return TrialSettings(*fixed, best_bound=best)
 
 
-def _check_rules(rules: Rules, policy: Policy) -> None:
+def check_rules(rules: Rules, policy: Policy) -> None:
     """Refuse rules that a trial cannot obey."""
     try:
         rules.check(policy.problem)
@@ -249,13 +249,16 @@ def _to_the_end(
     return solution
 
 
+def proved_bound(problem: Problem, prices: Floats, grid: int) -> float:
+    """Return the bound that prices prove, on the states that they were solved with."""
+    if problem.repeat and problem.is_binary:
+        return OneArmValues(problem, prices, grid=grid).value()
+    return dual_value(problem, prices, grid=grid or None).value
+
+
 def check_bound(solution: DualSolution) -> None:
     """Refuse a solution whose prices do not prove the bound that it claims."""
-    problem, prices = solution.problem, solution.prices
-    if problem.repeat and problem.is_binary:  # on the states that it was solved with
-        bound = OneArmValues(problem, prices, grid=solution.grid).value()
-    else:
-        bound = dual_value(problem, prices, grid=solution.grid or None).value
+    bound = proved_bound(solution.problem, solution.prices, solution.grid)
     if abs(bound - solution.upper_bound) > BOUND_TOLERANCE * max(1.0, abs(bound)):
         raise TrialError(
             f"the solution claims the bound {solution.upper_bound}, its prices prove {bound}",

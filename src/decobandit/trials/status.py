@@ -15,12 +15,13 @@ from ..problem import Outcome
 from ..support.frames import Shown
 from ..support.records import doc, record_class
 from .allocations import Allocation, parts_by_arm, sole_arm, tallies
+from .arm_changes import ArmChange, known_with, settings_after
 from .decider import Decider, decider_of, pending_state, stopped_and_dropped
 from .decisions import Decision
-from .errors import Conflict, TrialError
+from .errors import Conflict, Stopped, TrialError
 from .events import canonical, digest
 from .ledger import Ledger
-from .requests import CancellationCount, counted
+from .requests import CancellationCount, Request, counted
 from .settings import NO_BOUND, TrialLimits, TrialSettings
 
 
@@ -75,6 +76,7 @@ class Standing(Shown):
         "Why a look has stopped the trial: superiority, inferiority, futility or equivalence."
     )
     dropped: tuple[str, ...] = doc("Arms that looks have dropped.")
+    arm_changes: tuple[ArmChange, ...] = doc("Arms that joined or left while the trial ran.")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the record as JSON values."""
@@ -118,6 +120,30 @@ def bound_from_here(ledger: Ledger, decider: Decider) -> float | None:
     total = arms + float(problem.pulls[later] @ prices[later])
     # after the last stage, only outcomes are missing
     return total / float(problem.survival[min(pending.stage, problem.stages - 1)])
+
+
+def arm_change_record(ledger: Ledger, request: Request) -> dict[str, Any]:
+    """Return the content of the event of an arm that joins or leaves.
+
+    The settings of the stages left, and the bound that they certify there.
+    """
+    ledger.check_arms()
+    before = ledger.settings
+    stopped, dropped = stopped_and_dropped(ledger, decider_of(before).ruled)
+    if stopped:
+        raise Stopped(f"the trial was stopped by its rules ({stopped})")
+    control = None if before.rules is None else before.rules.control
+    if request.kind == "arm_closed" and control is not None and request.arm == control:
+        raise Conflict(f"{request.arm} is the control of the design and stays", field="arm")
+    problem = ledger.problem_after(request, dropped)
+    known = known_with(problem, ledger.known)
+    settings = settings_after(before, problem, ledger.stage, known, request.policy)
+    return {
+        "stage": ledger.stage,
+        "plan": settings.to_dict(),
+        "multipliers_hash": settings.multipliers_hash,
+        "bound_from_here": bound_from_here(ledger.using(settings), decider_of(settings)),
+    }
 
 
 def episode_of(ledger: Ledger, decider: Decider) -> Episode:
@@ -355,7 +381,7 @@ def status_of(ledger: Ledger, decider: Decider) -> Status:
 
 _FROM_LEDGER = (
     *("name", "state", "finished", "created_at", "slots", "told", "cancelled"),
-    *("stage", "head", "limits"),
+    *("stage", "head", "limits", "arm_changes"),
 )
 
 

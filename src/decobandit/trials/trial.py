@@ -17,10 +17,10 @@ from ..bounds import Episode
 from ..policies import DEFAULT_POLICY
 from ..prices import DualSolution
 from ..problem import DEFAULT_TIES, ArmModel, Problem, Rules, check_problem, is_name
-from ..support import BLANK_LETTERS, Card, Once, Tables, Tabular
+from ..support import BLANK_LETTERS, Card, Tables, Tabular
 from .allocations import Allocation, kinds_by_name
 from .database import Store, StoreLike, closed_on_error
-from .decider import LookResult, decider_of, declared_arms, look_results
+from .decider import LookResult, declared_arms, look_results
 from .errors import TrialError
 from .event_log import event_log_of, refuse_taken, trial_id
 from .events import Event
@@ -58,12 +58,8 @@ class Trial(Recording, Tabular):
         self.store = store
         self.id = ledger.trial
         self.name = ledger.name
-        self.settings = ledger.settings
-        self._codes = {
-            arm.name: code for arm, code in zip(self.problem.arms, ledger.codes, strict=True)
-        }
+        self._opened = ledger
         self._event_log = event_log_of(store)
-        self._decider = Once(lambda: decider_of(ledger.settings))
         self._turns = turns_of(store, self.id)
 
     @property
@@ -73,7 +69,7 @@ class Trial(Recording, Tabular):
     @property
     def codes(self) -> dict[str, str]:
         """Codes of the arms by name; blinded users see these."""
-        return dict(self._codes)
+        return self._labels(by_code=True)
 
     @property
     def kinds(self) -> dict[str, ArmModel]:
@@ -103,7 +99,7 @@ class Trial(Recording, Tabular):
 
     def status_at(self, ledger: Ledger) -> Status:
         """Return the status at a ledger that was read before."""
-        return status_of(ledger, self._decider())
+        return status_of(ledger, self._decider(ledger))
 
     def allocations(self) -> list[Allocation]:
         """Return all allocations in order."""
@@ -131,7 +127,8 @@ class Trial(Recording, Tabular):
 
     def episode(self) -> Episode:
         """Compare the recorded outcomes, in the order of their allocations, with the prices."""
-        return episode_of(self._ledger(), self._decider())
+        ledger = self._ledger()
+        return episode_of(ledger, self._decider(ledger))
 
     def events(self) -> list[Event]:
         """Return the log, checked."""
@@ -145,14 +142,15 @@ class Trial(Recording, Tabular):
         """Export the trial as JSON values; `verify_export` checks them without the database."""
         ledger = self._ledger()
         events = [exported_event(event) for event in self.each_event(ledger)]
-        return export_parts(ledger, self._decider()) | {"events": events}
+        return export_parts(ledger, self._decider(ledger)) | {"events": events}
 
     def export_text(self) -> Iterator[str]:
         """Export the trial as JSON text, in pieces: events are checked first, then read again."""
         ledger = self._ledger()
         for _ in self._event_log.pages(ledger):
             pass
-        return export_text(export_parts(ledger, self._decider()), self._event_log.pages(ledger))
+        parts = export_parts(ledger, self._decider(ledger))
+        return export_text(parts, self._event_log.pages(ledger))
 
     def outcomes_text(self, *, masked: bool = False) -> Iterator[str]:
         """Return the text of `outcomes_csv` in pieces."""
@@ -196,7 +194,7 @@ class Trial(Recording, Tabular):
         ledger = self._ledger()
         return report_of(
             ledger,
-            self._decider(),
+            self._decider(ledger),
             self.each_event(ledger),
             self.verify(),
             control=control,
@@ -205,11 +203,13 @@ class Trial(Recording, Tabular):
 
     def looks(self) -> tuple[LookResult, ...]:
         """Return the results of interim looks; none without rules that stop trials."""
-        return look_results(self._ledger(), self._decider().ruled)
+        ledger = self._ledger()
+        return look_results(ledger, self._decider(ledger).ruled)
 
     def declared(self) -> tuple[str, ...] | None:
         """Return the arms that the final test declares; None before the end and without rules."""
-        return declared_arms(self._ledger(), self._decider().ruled)
+        ledger = self._ledger()
+        return declared_arms(ledger, self._decider(ledger).ruled)
 
     def replay(self) -> Replay:
         """Compute every decision again, and compare it with the record."""

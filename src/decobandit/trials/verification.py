@@ -23,6 +23,7 @@ from ..support import JsonError, parse
 from ..support.frames import Shown
 from ..support.records import doc, record_class
 from . import schema
+from .arm_changes import ARM_KINDS
 from .database import Store, StoreLike, closed_on_error, open_store
 from .decider import Decider, decider_of, decision_record, pending_state
 from .errors import Damaged, StoreError, TrialError
@@ -31,7 +32,7 @@ from .events import GENESIS, Event, StoredEvent, canonical, chained
 from .export import EXPORT_FORMAT, checksum, export_parts, has_check_digits, json_values
 from .ledger import Ledger
 from .settings import NO_BOUND, check_bound
-from .status import is_forged
+from .status import bound_from_here, is_forged
 
 
 @record_class()
@@ -265,9 +266,7 @@ def replayed(events: Sequence[Event]) -> Replay:
     """Make all decisions of a log again."""
     trial = events[0].trial
     ledger = Ledger(trial).extended(events[:1])
-    problem = ledger.problem
-    states = len(problem.groups) * problem.stages**3 / 6
-    decider = Decider(ledger.settings, use_cones=states > MAX_TABLE_STATES)
+    decider = _second_decider(ledger)
     differences = _compared_settings(events[0], ledger)
     decisions = 0
     for event in events[1:]:
@@ -278,7 +277,19 @@ def replayed(events: Sequence[Event]) -> Replay:
             except (LookupError, TypeError, ValueError, ArithmeticError) as error:
                 differences.append(f"event {event.seq}: cannot be made again: {error}")
         ledger.advance(event)  # this ledger is not shared
+        if event.kind in ARM_KINDS:
+            decider = _second_decider(ledger)
+            differences += _compared_settings(event, ledger)
+            if not _close(event.data["bound_from_here"], bound_from_here(ledger, decider)):
+                differences.append(f"event {event.seq}: bound_from_here differs from the record")
     return Replay(trial, decisions, tuple(differences))
+
+
+def _second_decider(ledger: Ledger) -> Decider:
+    """Return a decider whose tables are made in another way than those of asks, if they fit."""
+    problem = ledger.problem
+    states = len(problem.groups) * problem.stages**3 / 6
+    return Decider(ledger.settings, use_cones=states > MAX_TABLE_STATES)
 
 
 def _compared_settings(event: Event, ledger: Ledger) -> list[str]:
