@@ -74,7 +74,7 @@ def _state(token: Token) -> str:
 @token.command()
 @takes_store
 def revoke(store: trials.Store, name: TokenName, by: By = None, as_json: AsJson = False) -> None:
-    """Revoke a token, within a second on running servers."""
+    """Revoke a token; servers follow within a second."""
     from ..server.tokens import revoke_token
 
     print_result(revoke_token(store, name, by=user(by)), as_json, _print_revoked)

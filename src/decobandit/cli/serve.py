@@ -26,7 +26,7 @@ def serve(
         list[str] | None, shown("ORIGIN", "Site whose pages may use the API.")
     ] = None,
     no_auth: Annotated[bool, typer.Option("--no-auth", help="Local use without tokens.")] = False,
-    rate: Annotated[int, typer.Option(min=1, help="Requests per second and client.")] = 500,
+    rate: Annotated[int, typer.Option(min=1, help="Requests per second per client.")] = 500,
     signing_key: Annotated[
         Path | None, shown("FILE", "Private key that signs checkpoints.", "--key")
     ] = None,

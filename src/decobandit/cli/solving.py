@@ -109,7 +109,7 @@ def bound(
     tol: Tolerance = 1e-4,
     as_json: AsJson = False,
 ) -> None:
-    """Compute all upper bounds; for few arms better than the dual."""
+    """Compute all upper bounds, best first."""
     with support.show_progress() as report:
         result = bounds.bounds_at_prices(
             context_of(problem, tol), draws=draws, rng=seed, weight=weight, progress=report

@@ -187,7 +187,7 @@ def limits(
 
 @changes_trial
 def unmask(here: Trial, slot: Slot, reason: Reason, **request: Unpack[Request]) -> Allocation:
-    """Reveal the arm of an allocation; who and why is logged."""
+    """Reveal the arm of an allocation; the log records why."""
     return here.unmask(slot, reason=reason, **request)
 
 
@@ -306,7 +306,7 @@ def ask(
     note: Annotated[str | None, shown("TEXT", "Note for the log.")] = None,
     **request: Unpack[Request],
 ) -> Allocation:
-    """Allocate the next stage: arm, or pulls by arm, and why."""
+    """Allocate the next stage, with the reason."""
     return here.ask(subject=subject, note=note, **request)
 
 

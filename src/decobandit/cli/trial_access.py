@@ -234,7 +234,7 @@ Reason = Annotated[str, shown("TEXT", "Reason, for the log.")]
 OptionalReason = Annotated[str | None, shown("TEXT", "Reason, for the log.", "--reason")]
 Key = Annotated[str | None, typer.Option(help="Idempotency key.")]
 By = Annotated[str | None, shown("NAME", "Name of the user.", show_default="the user's name")]
-StaleAfter = Annotated[float, shown("HOURS", "Age at which pending is shown as stale.", min=0.01)]
+StaleAfter = Annotated[float, shown("HOURS", "Age at which pending pulls are stale.", min=0.01)]
 
 
 def check_database(db: str | None) -> None:

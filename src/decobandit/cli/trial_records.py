@@ -37,7 +37,7 @@ def export(
     ] = False,
     by: By = None,
 ) -> None:
-    """Write the trial as JSON or CSV; default standard output."""
+    """Export a trial as JSON or CSV."""
     as_csv = out is not None and out.suffix.lower() == ".csv"
     if masked and not as_csv:
         raise typer.BadParameter("--masked: only CSV can be masked; give --out FILE.csv")
