@@ -174,14 +174,14 @@ class GapTerms:
         """Return the dual function at these prices."""
         return self.tables.value()
 
-    def terms(self, stage: int, states: States, units: Ints) -> Floats:
+    def terms(self, stage: int, states: States, allocation: Ints) -> Floats:
         """Return shortfall and congestion of pulls (E, K) from these states, (E, 2).
 
         Shortfall: units that an arm is not worth at the price; congestion: units that it would be.
         """
-        totals = np.zeros((len(units), 2))
+        totals = np.zeros((len(allocation), 2))
         for k, group in enumerate(self.problem.groups):
-            stats, pulls = states.of_group(k), units[:, list(group.members)]
+            stats, pulls = states.of_group(k), allocation[:, list(group.members)]
             net = self.net(stage, k, stats)
             units = pulls // self.problem.unit if stage < self.problem.horizon else pulls
             loss = net.max(axis=-1) - np.take_along_axis(net, units[..., None], axis=-1)[..., 0]
