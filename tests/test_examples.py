@@ -214,6 +214,17 @@ def check_shortlist(names: Names) -> None:
         assert max(rows) < ceiling + 5e-3
 
 
+def check_budget(names: Names) -> None:
+    """The price of money is the slope of the bound, which is concave in the budget."""
+    slopes = np.diff(names["bounds"]) / np.diff(names["budgets"])
+    prices = np.array(names["prices"])
+    assert np.all(slopes <= prices[:-1] + 5e-3)
+    assert np.all(slopes >= prices[1:] - 5e-3)
+    assert prices[-1] < 1e-3
+    for row in names["values"].values():
+        assert np.all(np.array(row) < np.array(names["bounds"]))
+
+
 def check_random_end(names: Names) -> None:
     """Greedy does not look at the law: its rewards are differences of values at known ends."""
     known = [0.0, *(evaluate(Problem.uniform(2, n), "greedy").value for n in range(1, 60))]
@@ -356,6 +367,7 @@ CHECKS: dict[str, Callable[[Names], None]] = {
     "plot_floors": check_floors,
     "plot_judgements": check_judgements,
     "plot_platform_trial": check_platform_trial,
+    "plot_budget": check_budget,
     "plot_random_end": check_random_end,
     "plot_shortlist": check_shortlist,
     "plot_event_counts": kind_examples.check_event_counts,

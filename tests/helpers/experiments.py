@@ -25,7 +25,7 @@ class Experiment:
     windows: Sequence[tuple[int, int] | None] | None = None  # stages at which an arm is there
     deploy: float = 0.0
     deploy_arms: int = 1
-    costs: Sequence[float] | None = None
+    costs: Sequence[float | Sequence[float]] | None = None
     budget: float | None = None
 
     def weight(self, stage: int) -> float:
@@ -35,8 +35,9 @@ class Experiment:
         window = self.windows[arm] if self.windows else None
         return window is None or window[0] <= stage < window[1]
 
-    def cost(self, arm: int) -> float:
-        return 0.0 if self.costs is None else self.costs[arm]
+    def cost(self, arm: int, stage: int) -> float:
+        own = 0.0 if self.costs is None else self.costs[arm]
+        return own if isinstance(own, float | int) else own[stage]
 
     def mean(self, arm: int, state: State) -> float:
         good, bad = self.priors[arm]
@@ -54,7 +55,7 @@ def best(e: Experiment) -> float:
         # a stage without a pull: always possible
         options = [value(stage + 1, states, spent)]
         for k, (good, bad) in enumerate(states):
-            after = spent + e.cost(k)
+            after = spent + e.cost(k, stage)
             if not e.allowed(k, stage) or (e.budget is not None and after > e.budget + 1e-12):
                 continue
             p = e.mean(k, (good, bad))
@@ -97,7 +98,7 @@ def relaxed(e: Experiment) -> float:
             if e.allowed(k, t):
                 pull = variable(e.weight(t) * p)
                 used[t].append((pull, 1.0))
-                used[T + 1].append((pull, e.cost(k)))
+                used[T + 1].append((pull, e.cost(k, t)))
                 flow_rows += [
                     (row, pull, 1.0),
                     (row_of[t + 1, (good + 1, bad)], pull, -p),

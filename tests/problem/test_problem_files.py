@@ -240,21 +240,23 @@ NOT_WHOLE = "must be a whole number from 1 to"
         (
             with_arm() | {"horizn": 3},
             "horizn: unknown key; "
-            "allowed: horizon, pulls_per_stage, repeat, unit, arms, terminal, design",
+            "allowed: horizon, pulls_per_stage, repeat, unit, arms, terminal, budget, design",
         ),
         (
             with_arm() | {"odd\nkey": 3},
             r'"odd\nkey": unknown key; allowed: horizon, pulls_per_stage, repeat, unit, arms, '
-            "terminal, design",
+            "terminal, budget, design",
         ),
         (
             with_arm(piror={}),
-            "arms[1].piror: unknown key; allowed: name, prior, reward, noise_sd, range, terminal, "
+            "arms[1].piror: unknown key; allowed: name, prior, reward, noise_sd, range, "
+            "available, cost, terminal, "
             "count",
         ),
         (
             {"horizon": 2, "arms": [{"nam": "a"}]},
-            "arms[0].nam: unknown key; allowed: name, prior, reward, noise_sd, range, terminal, "
+            "arms[0].nam: unknown key; allowed: name, prior, reward, noise_sd, range, "
+            "available, cost, terminal, "
             "count (and 1 more)",
         ),
         (
@@ -267,7 +269,7 @@ NOT_WHOLE = "must be a whole number from 1 to"
         ),
         (
             with_arm() | {"terminal": {"deply": 1}},
-            "terminal.deply: unknown key; allowed: deploy",
+            "terminal.deply: unknown key; allowed: deploy, deploy_arms",
         ),
         (with_arm(prior={"good": 1}), "arms[1].prior.bad: required key is missing"),
         (with_arm(prior=[1, 1]), "arms[1].prior: a list of 2 is not allowed; must be a table"),

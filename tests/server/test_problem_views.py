@@ -148,7 +148,8 @@ def test_every_field_is_written() -> None:
     ends = RandomHorizon(law="uniform", least=2, most=3)
     random = Problem(arms=(late, Arm(name="b")), horizon=ends)
     two = Problem(arms=(late, level), horizon=3, terminal=Terminal(deploy=1, deploy_arms=2))
-    problems = (FULL, DEPLOYED, batched, measured, random, two)
+    paid = Problem(arms=(Arm(name="dear", cost=2.0),), horizon=3, budget=4.0)
+    problems = (FULL, DEPLOYED, batched, measured, random, two, paid)
     written = set().union(*(keys(problem_to_dict(problem)) for problem in problems))
     assert written >= everything - {"random_horizon"}  # written as the horizon
     assert written - everything == {"law", "least", "most"}

@@ -226,7 +226,7 @@ class _Slabs:
     def values(self, stage: int, group: int) -> Floats:
         tables = self._kept[group]
         while stage not in tables:
-            later = min(t for t in tables if t > stage)
+            later = min(t for t in list(tables) if t > stage)  # other threads add some
             step = later - 1 if self._keep_all else (later + stage) // 2
             V = tables[later].copy()
             sweep_back(self.problem.groups[group], self.prices, V, later, step)

@@ -35,6 +35,7 @@ from ..problem import (
     TieRule,
     arm_position,
     check_problem,
+    refuse_budget,
     tie_rule,
     truth_of,
 )
@@ -287,6 +288,7 @@ def follow(
     ((0,), (0,), (0,), (0,))
     """
     problem = check_subject(problem, policy)
+    refuse_budget(problem, "an episode")
     if isinstance(policy, Policy) and policy.problem != problem:
         raise InvalidArgument(f"policy {policy.name!r}: made for another problem", field="policy")
     context = Context(problem, tol=tol, ties=tie_rule(ties), given=solution)
@@ -350,7 +352,7 @@ def retrace(
     >>> episode.good[1].tolist()
     [1, 0]
     """
-    check_problem(problem)
+    refuse_budget(check_problem(problem), "an episode")
     if solution is None:
         solution = whole_solution(problem, tol=tol)
     check_solution(solution, problem)

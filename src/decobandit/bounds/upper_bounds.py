@@ -151,6 +151,7 @@ class Bound(ABC):
 
 
 BOUNDS: dict[str, type[Bound]] = {}
+NO_BUDGET = "it does not keep to the budget"
 
 
 class OptimumBound(Bound):
@@ -177,6 +178,8 @@ class JointBound(Bound):
 
     @classmethod
     def refusal(cls, request: BoundRequest) -> str | None:
+        if request.problem.budget is not None:
+            return NO_BUDGET
         if request.exact_stages == request.problem.stages:
             return "the optimum is known"
         return None if request.exact_stages else "the joint states of one stage are too many"
@@ -226,6 +229,8 @@ class InformationBound(Bound):
 
     @classmethod
     def refusal(cls, request: BoundRequest) -> str | None:
+        if request.problem.budget is not None:
+            return NO_BUDGET
         return None if request.scenarios else "no scenarios were asked for"
 
     @classmethod

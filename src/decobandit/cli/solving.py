@@ -57,6 +57,8 @@ def print_solution(solution: prices.DualSolution) -> None:
     ]
     if solution.deployment_price is not None:
         rows.append(("price of the deployment", f"{solution.deployment_price:.6f}"))
+    if solution.budget_price is not None:
+        rows.append(("price of money", f"{solution.budget_price:.6f}"))
     if solution.grid:
         rows.append(("states per row, a grid", str(solution.grid)))
     rows.append(("backward passes", str(solution.oracle_calls)))

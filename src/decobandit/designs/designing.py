@@ -22,6 +22,7 @@ from ..problem import (
     designed_from_dict,
     has_unknown_means,
     read_tree,
+    refuse_budget,
 )
 from ..support import InvalidArgument, Report, Stopwatch, Unsupported, obeys_workers, shown
 from .calibrating import CONFIDENCE, Fit, calibrate
@@ -139,6 +140,7 @@ def operating_characteristics(
     if not isinstance(design, Design):
         raise TypeError(f"design: {shown(design)} is not a decobandit.Design")
     problem = check_problem(problem)
+    refuse_budget(problem, "a design")
     design.check(problem)
     if exact and not has_unknown_means(problem):
         raise Unsupported(

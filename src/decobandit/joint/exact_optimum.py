@@ -219,7 +219,8 @@ def _by_shapes(
 
 def has_kernel(problem: Problem) -> bool:
     """Whether compiled recursions serve it: good and bad outcomes, single pulls."""
-    return problem.is_binary and not problem.repeat and problem.deployed == 1
+    plain = problem.deployed == 1 and problem.budget is None
+    return problem.is_binary and not problem.repeat and plain
 
 
 def _to_int(number: float) -> int:

@@ -22,12 +22,13 @@ from math import comb, inf
 import numpy as np
 
 from ..problem import TIE_TOLERANCE, Problem, States
-from ..support import Floats, Ints, InvalidArgument, Progress, Report
+from ..support import Floats, Ints, InvalidArgument, Progress, Report, Unsupported
 from .arm_states import ArmStates, states_of_arms
 
 Shape = tuple[int, ...]
 Values = dict[Shape, Floats]
 Ends = Callable[[int, int], Floats]  # group, pulls -> (J, states): values of an arm by its state
+SLACK = 1e-12  # part of a budget that rounding may add to what is spent
 MAX_COUNTING_WORK = 5e7  # additions; a problem that needs more has too many states anyway
 
 
@@ -41,8 +42,9 @@ def most_units(problem: Problem) -> int:
 
 def number_of_allotments(problem: Problem) -> int:
     """Ways to share the units of a stage among the arms."""
-    units, arms = problem.units, problem.n_arms
-    return comb(units + arms - 1, units) if problem.repeat else comb(arms, units)
+    arms, units = problem.n_arms, problem.units
+    every = range(units + 1) if problem.budget is not None else (units,)
+    return sum(comb(n + arms - 1, n) if problem.repeat else comb(arms, n) for n in every)
 
 
 def stored_states(problem: Problem, stages: int | None = None) -> list[float]:
@@ -57,6 +59,9 @@ def stored_states(problem: Problem, stages: int | None = None) -> list[float]:
         MAX_COUNTING_WORK
     ):
         return [inf] * (stages + 1)
+    if problem.budget is not None:  # pulls need not be made
+        by_units = np.cumsum(_states_by_units(problem, units, most_units(problem) * stages))
+        return [float(by_units[problem.units * t]) for t in range(stages + 1)]
     if most_units(problem) == problem.units:  # no arm is limited by the number of stages
         return [float(x) for x in _states_by_units(problem, units, units)[:: problem.units]]
     return [float(_states_by_units(problem, problem.units * t, t)[-1]) for t in range(stages + 1)]
@@ -86,21 +91,23 @@ def _states_by_units(problem: Problem, units: int, most: int) -> Floats:
 
 def allotments(problem: Problem) -> tuple[Shape, ...]:
     """All ways to share the units of a stage among the arms."""
-    units, arms = problem.units, problem.n_arms
+    every = range(problem.units + 1) if problem.budget is not None else (problem.units,)
+    return tuple(given for units in every for given in _shared(problem, units))
+
+
+def _shared(problem: Problem, units: int) -> Iterator[Shape]:
+    arms = problem.n_arms
     if not problem.repeat:
-        chosen = itertools.combinations(range(arms), units)
-        return tuple(
-            tuple(int(arm in bars_of_one) for arm in range(arms)) for bars_of_one in chosen
-        )
-    bars = itertools.combinations(range(units + arms - 1), arms - 1)
-    ends = ((-1, *bars_of_one, units + arms - 1) for bars_of_one in bars)
-    return tuple(
-        tuple(b - a - 1 for a, b in itertools.pairwise(bars_of_one)) for bars_of_one in ends
-    )
+        for chosen in itertools.combinations(range(arms), units):
+            yield tuple(int(arm in chosen) for arm in range(arms))
+        return
+    for own in itertools.combinations(range(units + arms - 1), arms - 1):
+        ends = (-1, *own, units + arms - 1)
+        yield tuple(b - a - 1 for a, b in itertools.pairwise(ends))
 
 
 def sorted_shapes(problem: Problem, stage: int) -> Iterator[Shape]:
-    """Shapes before a stage, descending within each group."""
+    """Shapes before a stage, descending within each group; with a budget, those within it."""
     most = most_units(problem) * stage
 
     def fill(groups: Sequence[int], left: int) -> Iterator[tuple[Shape, ...]]:
@@ -114,12 +121,24 @@ def sorted_shapes(problem: Problem, stage: int) -> Iterator[Shape]:
                 for tail in fill(rest, left - units):
                     yield (part, *tail)
 
-    for parts in fill([group.count for group in problem.groups], problem.units * stage):
+    last = problem.units * stage
+    every = range(last + 1) if problem.budget is not None else (last,)
+    counts = [group.count for group in problem.groups]
+    for parts in (parts for units in every for parts in fill(counts, units)):
         shape = [0] * problem.n_arms
         for group, part in zip(problem.groups, parts, strict=True):
             for arm, units in zip(group.members, part, strict=True):
                 shape[arm] = units
-        yield tuple(shape)
+        if affords(problem, shape):
+            yield tuple(shape)
+
+
+def affords(problem: Problem, shape: Sequence[int]) -> bool:
+    """Whether the budget, if there is one, pays for a shape; costs are the same at all stages."""
+    if problem.budget is None:
+        return True
+    spent = problem.unit * float(problem.costs[0] @ np.array(shape))
+    return spent <= problem.budget * (1.0 + SLACK)
 
 
 def _descending(total: int, places: int, most: int) -> Iterator[Shape]:
@@ -141,6 +160,13 @@ class ShapeProgram:
     """Bellman's equation, backward over the stages of a problem."""
 
     def __init__(self, problem: Problem) -> None:
+        costs = problem.costs[: problem.horizon]
+        if np.any(costs != costs[0]):
+            raise Unsupported(
+                "exact values need costs that are the same at all stages: else what is spent does "
+                "not follow from the pulls; use 'deco solve' for a bound",
+                field="cost",
+            )
         self.problem = problem
         self.arms: list[ArmStates] = states_of_arms(problem)
         self.allotments = allotments(problem)
@@ -198,9 +224,10 @@ class ShapeProgram:
         """Allotments; of exchangeable arms without pulls the first ones get most."""
         fresh = [[arm for arm in group.members if shape[arm] == 0] for group in self.problem.groups]
         for allotment in self.allotments:
-            if all(
+            first = all(
                 allotment[a] >= allotment[b] for arms in fresh for a, b in itertools.pairwise(arms)
-            ):
+            )
+            if first and affords(self.problem, np.add(shape, allotment).tolist()):
                 yield allotment
 
     def worth(self, stage: int, shape: Shape, allotment: Shape, after: Values) -> Floats:

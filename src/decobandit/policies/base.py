@@ -85,6 +85,8 @@ class Policy(Shown, ABC):
         Whether its index is the expected reward plus the value of information.
     at_fixed_prices : bool
         Whether it compares the index with the prices that it was made from.
+    plans_budget : bool
+        Whether it keeps to the budget of a problem that has one.
     may_stop : bool
         Whether it may stop before the horizon, or waits for outcomes: only `designs/` follow that.
 
@@ -113,6 +115,7 @@ class Policy(Shown, ABC):
     most_ways: int = 256
     splits_index: bool = False
     at_fixed_prices: bool = False
+    plans_budget: ClassVar[bool] = False
     may_stop: bool = False
     requires: ClassVar[tuple[Requirement, ...]] = ()  # of the problem
     selects_only: ClassVar[bool] = False  # whether it answers by its own `select` alone
@@ -270,6 +273,8 @@ class Policy(Shown, ABC):
     @classmethod
     def refusal(cls, problem: Problem) -> str | None:
         """Why the policy does not serve a problem, in one sentence; None where it does."""
+        if problem.budget is not None and not cls.plans_budget:
+            return f"policy {cls.name!r} does not keep to a budget; use 'deco' or 'greedy'"
         sentences = (requirement(problem) for requirement in cls.requires)
         reason = next((sentence for sentence in sentences if sentence is not None), None)
         return None if reason is None else f"policy {cls.name!r} {reason}"

@@ -80,7 +80,8 @@ class Context:
     @property
     def played(self) -> DualSolution:
         """The solution at the prices that DeCo plays: the same whatever the tolerance."""
-        return self.solution if self.play_given else at_canonical_prices(self.solution)
+        given = self.play_given or self.problem.budget is not None
+        return self.solution if given else at_canonical_prices(self.solution)
 
     def solution_for(self, bound: bool | None = None) -> DualSolution | None:
         """Return the solution for a bound shown with policies; None if it is absent and not needed.

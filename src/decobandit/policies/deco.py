@@ -17,6 +17,7 @@ planned end, and used to the true end (`ReplannedDecoPolicy`).
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Self
 
 import numpy as np
@@ -24,7 +25,7 @@ import numpy.typing as npt
 
 from ..arm import Cones, OneArmValues, Terms
 from ..arm.kernels.transitions import beta_binomial
-from ..prices import whole_solution
+from ..prices import MoneyPlan, money_plans, whole_solution
 from ..problem import DEFAULT_TIES, Problem, State, States, Stats, TieRule, remaining_problem
 from ..support import Floats, Ints, InvalidArgument
 from .allocation import ArmIndex
@@ -52,6 +53,8 @@ class DecoPolicy(IndexPolicy):
         How ties are broken; in batches, at the deployment.
     cones : Cones, optional
         Where the terms of single states come from, instead of whole tables.
+    money_price : float
+        Price of the money that pulls cost, where the problem has a budget.
 
     Examples
     --------
@@ -64,6 +67,7 @@ class DecoPolicy(IndexPolicy):
 
     name = "deco"
     symmetric = True
+    plans_budget = True
     at_fixed_prices = True
 
     def __init__(
@@ -73,17 +77,21 @@ class DecoPolicy(IndexPolicy):
         *,
         ties: TieRule = DEFAULT_TIES,
         cones: Cones | None = None,
+        money_price: float = 0.0,
     ) -> None:
         super().__init__(problem, ties=ties)
-        self.relaxation = OneArmValues(problem, prices)
+        self.money_price = money_price
+        priced = problem.charged(money_price) if money_price else problem
+        self.relaxation = OneArmValues(priced, prices)
         self._cones = cones
         self.cost = "tables" if problem.repeat else "light"
-        self.splits_index = not problem.repeat
+        self.splits_index = not problem.repeat and problem.budget is None
 
     @classmethod
     def make(cls, context: Context) -> Self:
         solution = context.played if cls.at_fixed_prices else context.solution
-        return cls(context.problem, solution.prices, ties=context.ties)
+        money = {} if solution.budget_price is None else {"money_price": solution.budget_price}
+        return cls(context.problem, solution.prices, ties=context.ties, **money)
 
     @classmethod
     def successor(cls, context: Context, planned: int) -> Policy:
@@ -156,6 +164,38 @@ class DecoPolicy(IndexPolicy):
         )
 
     # -- batches ------------------------------------------------------------------------------
+
+    def unit_indices(self, stage: int, group: int, stats: Floats) -> Floats:
+        return np.diff(self.relaxation.unit_values(stage, group, stats), axis=-1)
+
+    # -- budgets ------------------------------------------------------------------------------
+
+    @cached_property
+    def _plans(self) -> list[tuple[MoneyPlan, DecoPolicy]]:
+        """DeCo at lower and higher prices of money, for more or less money than planned."""
+        plans = money_plans(self.problem, self.money_price)
+        made = [
+            type(self)(self.problem, plan.prices, ties=self.ties, money_price=plan.money_price)
+            for plan in plans
+        ]
+        return list(zip(plans, made, strict=True))
+
+    def unit_values_at(self, stage: int, states: States, rng: np.random.Generator | None) -> Floats:
+        """Between the two plans that are expected to take more and less than is left."""
+        if not self.money_price or stage == 0:
+            return super().unit_values_at(stage, states, rng)
+        ahead = np.array([plan.ahead[stage] for plan, _ in self._plans])[::-1]
+        place = np.interp(states.left, np.maximum.accumulate(ahead), np.arange(ahead.size))
+        place = ahead.size - 1 - place
+        units = self.problem.units if self.batches else 1
+        values = np.zeros((*states.stats.shape[:2], units))
+        for plan in range(ahead.size):
+            weight = np.maximum(1.0 - np.abs(place - plan), 0.0)
+            rows, (_, policy) = weight > 0.0, self._plans[plan]
+            if rows.any():
+                own = IndexPolicy.unit_values_at(policy, stage, states.rows(rows), rng)
+                values[rows] += weight[rows, None, None] * own
+        return values
 
     def share_units(self, stage: int, states: States, rng: np.random.Generator | None) -> Ints:
         if self.problem.is_binary:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -60,6 +60,8 @@ from .kernels.batch_units import give_by_index
 from .kernels.index_play import pull_largest
 from .pending import mean_values
 
+FREE = 1e-9  # cost that arms without one count with, of the largest
+SLACK = 1e-12  # part of a budget that rounding may add to what is spent
 OUTSIDE = -1e9  # index of an arm outside its windows, in units of the largest reward
 UNPULLED = 1e9  # index of an arm never pulled, for bounds on means: above them all
 
@@ -86,6 +88,8 @@ class IndexPolicy(Policy):
     >>> FewestFailures(Problem.uniform(arms=3, horizon=10)).choose(State.parse("0/1,1/1,1/2"))
     (1,)
     """
+
+    per_cost: ClassVar[bool] = False  # whether, within a budget, indices are compared by cost
 
     def __init__(self, problem: Problem, *, ties: TieRule = DEFAULT_TIES) -> None:
         if ties not in TIE_RULES:
@@ -199,6 +203,8 @@ class IndexPolicy(Policy):
 
     @property
     def has_table(self) -> bool:
+        if self.problem.budget is not None:
+            return False
         tabled = self.by_arm or type(self).stage_index is not IndexPolicy.stage_index
         return tabled and self.problem.is_binary and not (self.batches or self.selects_only)
 
@@ -262,6 +268,8 @@ class IndexPolicy(Policy):
         check_turn(self.problem, stage, state)
         if self.batches:
             return sole_arm(self.allocation(stage, state, rng), self.name)
+        if self.problem.budget is not None:
+            return tuple(np.flatnonzero(self.allocation(stage, state, rng)).tolist())
         values = self.values_at(stage, States.of(self.problem, [state]), rng)[0]
         number = round(self.problem.pulls[stage])
         return self.pick(values, state.pulls, rng=rng, number=number)
@@ -303,6 +311,8 @@ class IndexPolicy(Policy):
                 raise InvalidArgument(
                     f"policy {self.name!r} draws arms: pass a random generator as rng", field="rng"
                 )
+            if self.problem.budget is not None:
+                return self.problem.unit * self.affordable_units(stage, states, rng)
             if self.batches:
                 return self.problem.unit * self.share_units(stage, states, rng)
         values = of_allowed(self.values_at(stage, states, rng), states)
@@ -344,6 +354,42 @@ class IndexPolicy(Policy):
             shares,
         )
         return shares
+
+    def affordable_units(self, stage: int, states: States, rng: np.random.Generator | None) -> Ints:
+        """Units of every arm within the budget, (E, K): the largest positive index that it pays."""
+        index = self.unit_values_at(stage, states, rng)
+        index = np.where(of_allowed(np.zeros(index.shape[:2]), states)[..., None] < 0, -1.0, index)
+        cost = self.problem.unit * self.problem.costs[stage]
+        if self.per_cost:
+            index = index / np.maximum(cost, FREE * max(cost.max(), 1e-300))[:, None]
+        left, given = states.left.copy(), np.zeros(index.shape[:2], dtype=np.int64)
+        rows, most = np.arange(len(given)), index.shape[2]
+        pulls = pulls_made(states)
+        for _ in range(self.problem.units):
+            later = np.take_along_axis(index, np.minimum(given, most - 1)[..., None], axis=2)[
+                ..., 0
+            ]
+            able = (given < most) & (cost <= left[:, None] * (1.0 + SLACK) + SLACK)
+            later = np.where(able, later, -np.inf)
+            best = later.max(axis=1)
+            tied = later >= (best - self._tolerance)[:, None]
+            arm = np.where(tied, pulls + given, np.iinfo(np.int64).max).argmin(axis=1)
+            paid = best > 0.0
+            given[rows[paid], arm[paid]] += 1
+            left[paid] -= cost[arm[paid]]
+        return given
+
+    def unit_values_at(self, stage: int, states: States, rng: np.random.Generator | None) -> Floats:
+        """Index of every unit of every arm, (E, K, units that one arm may take)."""
+        if not self.batches:
+            return self.values_at(stage, states, rng)[..., None]
+        values = np.empty((*states.stats.shape[:2], self.problem.units))
+        for k, group in enumerate(self.problem.groups):
+            stats = states.of_group(k)
+            flat = stats.reshape(-1, stats.shape[-1])
+            own = self.unit_indices(stage, k, flat).reshape(*stats.shape[:2], -1)
+            values[:, group.members] = own if group.available[stage] else -1.0
+        return values
 
     def unit_indices(self, stage: int, group: int, stats: Floats) -> Floats:
         """Index of every unit of a batch in every state, (S, width) -> (S, units)."""

@@ -139,7 +139,7 @@ class Recommendation(Tabular):
         shared = {} if self.pulls is None else {"pulls": list(self.pulls)}
         return {
             "policy": self.policy,
-            "arm": self.chosen[0],
+            "arm": self.chosen[0] if self.chosen else None,
             "chosen": list(self.chosen),
             "stage": self.stage,
             "price": self.price,

@@ -227,6 +227,7 @@ class RollingDecoPolicy(IndexPolicy):
 
     name = "deco-rolling"
     symmetric = True
+    plans_budget = True
     cost = "solve"
     requires = (single_pulls, binary_outcomes)
     most_ways = 16
@@ -236,7 +237,7 @@ class RollingDecoPolicy(IndexPolicy):
         self, solution: DualSolution, *, tol: float = 1e-4, ties: TieRule = DEFAULT_TIES
     ) -> None:
         super().__init__(solution.problem, ties=ties)
-        self._first = DecoPolicy(solution.problem, solution.prices, ties=ties)
+        self._first = _deco(solution, ties)
         self._tol = tol
 
     @classmethod
@@ -248,5 +249,12 @@ class RollingDecoPolicy(IndexPolicy):
         if stage == 0 or stage >= self.problem.horizon:
             return self._first.indices(stage, state)
         left = remaining_problem(self.problem, stage, state)
-        solution = whole_solution(left, tol=self._tol, start=self._first.prices[stage:], workers=1)
-        return DecoPolicy(left, solution.prices).indices(0, State.fresh(left.n_arms))
+        start = None if left.budget is not None else self._first.prices[stage:]
+        solution = whole_solution(left, tol=self._tol, start=start, workers=1)
+        return _deco(solution).indices(0, State.fresh(left.n_arms))
+
+
+def _deco(solution: DualSolution, ties: TieRule = DEFAULT_TIES) -> DecoPolicy:
+    """DeCo at the prices of a solution."""
+    money_price = solution.budget_price or 0.0
+    return DecoPolicy(solution.problem, solution.prices, ties=ties, money_price=money_price)

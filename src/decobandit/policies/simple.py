@@ -1,7 +1,7 @@
 """Greedy: pull the arm of largest expected reward, ignoring the value of information.
 
 The myopic rule of Bayesian bandits; see Berry and Fristedt, Bandit Problems, 1985. Serves any
-problem. Batches go to one arm, unless arms tie.
+problem. Batches go to one arm, unless arms tie. Within a budget, by expected reward per cost.
 
 Equal allocation: pull the arm with the fewest pulls, independent of the outcomes.
 
@@ -41,6 +41,8 @@ class GreedyPolicy(IndexPolicy):
 
     name = "greedy"
     symmetric = True
+    plans_budget = True
+    per_cost = True
 
     def is_steady(self, first: int, last: int) -> bool:
         return same_rewards(self.problem, first, last)

@@ -53,12 +53,20 @@ _HALVINGS = 60
 _MIN_LOG_WEIGHT = -500.0  # far above what a double can hold
 
 
+def _single_within_budget(problem: Problem) -> str | None:
+    if problem.budget is None or not problem.repeat:
+        return None
+    return "draws single pulls within a budget, not batches; use 'deco' or 'greedy'"
+
+
 class ThompsonPolicy(IndexPolicy):
     """Pulls the arms of the largest drawn mean rewards."""
 
     name = "thompson"
     symmetric = True
-    requires = (unknown_means,)
+    plans_budget = True
+    per_cost = True
+    requires = (unknown_means, _single_within_budget)
     randomised = True
 
     def __init__(self, problem: Problem, *, ties: TieRule = DEFAULT_TIES) -> None:
@@ -81,7 +89,8 @@ class ThompsonPolicy(IndexPolicy):
     def allocate_many(
         self, stage: int, states: States, rng: np.random.Generator | None = None
     ) -> Ints:
-        if rng is None or stage >= self.problem.horizon or self.batches:
+        simple = self.problem.budget is None and not self.batches
+        if rng is None or stage >= self.problem.horizon or not simple:
             return super().allocate_many(stage, states, rng)
         drawn = of_allowed(self.values(stage, states, rng), states)
         return largest_arms(drawn, states.pulls, self.problem.pulls_per_stage, 0.0, "random", rng)
@@ -118,7 +127,7 @@ class ThompsonPolicy(IndexPolicy):
     @property
     def has_distribution(self) -> bool:
         single = self.problem.pulls_per_stage == 1 and not self.batches
-        return single and self.problem.is_binary
+        return single and self.problem.is_binary and self.problem.budget is None
 
     def distribution(self, stage: int, state: State) -> Distribution:
         check_turn(self.problem, stage, state)

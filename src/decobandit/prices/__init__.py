@@ -17,8 +17,10 @@ if TYPE_CHECKING:
     from .demand_by_stage import Demand as Demand
     from .demand_by_stage import demand as demand
     from .dual import DualValue as DualValue
+    from .dual import MoneyPlan as MoneyPlan
     from .dual import dual_value as dual_value
     from .dual import is_quick as is_quick
+    from .dual import money_plans as money_plans
     from .dual import solve as solve
     from .dual import whole_solution as whole_solution
     from .solution import DualSolution as DualSolution

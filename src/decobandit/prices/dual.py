@@ -17,6 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import inf
 from numbers import Real
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -40,6 +41,10 @@ from .search import HistoryLine, Search, minimise, start_prices
 from .solution import DualSolution
 
 LOWER_CALLS = 100  # passes for the lower bound of a grid, at most
+MONEY_STEPS = 14  # bisections of the price of money, before the master problem
+MONEY_PARTS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.6, 2.2, 3.2, 5.0)  # of its price, in plans
+PLAN_ROUNDS = 6  # for the prices of a plan
+MIN_COST = 1e-6  # smaller costs do not bound the price of money
 QUICK_STATES = 5e7  # of a pass over all stages, up to which a dual takes a few seconds
 QUICK_ROW_STATES = 2e7  # the same for non-binary outcomes
 BATCH_STATE_COST = 10.0  # in states of single pulls
@@ -48,7 +53,7 @@ BATCH_STATE_COST = 10.0  # in states of single pulls
 def market_of(problem: Problem, grid: int | None = None, workers: int | None = None) -> Market:
     """Return the market of a problem; `grid`, `workers` as in `solve`."""
     used, threads = grid_of(problem, grid), worker_count(workers)
-    if problem.is_binary and not problem.repeat:
+    if problem.is_binary and not problem.repeat and problem.budget is None:
         return band_market(problem, threads)
     return GraphMarket(problem, used, workers=threads)
 
@@ -200,6 +205,8 @@ def solve(
     interrupted = False
     try:
         first = start_prices(search, max_calls) if first_prices is None else first_prices
+        if isinstance(market, GraphMarket) and market.at_most:
+            first = price_money(search, market)
         minimise(search, first, tol, max_calls)
     except KeyboardInterrupt:
         interrupted = True
@@ -214,7 +221,8 @@ def solve(
     return DualSolution(
         problem=problem,
         multipliers=prices[: problem.horizon],
-        deployment_price=float(prices[-1]) if problem.stages > problem.horizon else None,
+        deployment_price=float(prices[problem.horizon]) if problem.terminal is not None else None,
+        budget_price=float(prices[-1]) if problem.budget is not None else None,
         upper_bound=search.upper,
         lower_bound=lower,
         tol=tol,
@@ -226,6 +234,49 @@ def solve(
         history=tuple(history),
         stopped=search.stopped or None,
     )
+
+
+def price_money(search: Search, market: GraphMarket) -> Floats:
+    """Search for the price of money at which cleared flows keep to the budget, by bisection."""
+
+    def overspends(price: float) -> bool:
+        market.charge(price)
+        search.saw_value(market.reprice())
+        return not market.clear(1.0).feasible
+
+    low, high = 0.0, market.unit / max(market.pulls[-1], 1e-12)
+    if not overspends(0.0):
+        return search.prices
+    while overspends(high) and high < market.largest_price / MIN_COST:
+        low, high = high, 2.0 * high
+    for _ in range(MONEY_STEPS):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if overspends(middle) else (low, middle)
+    return search.prices
+
+
+class MoneyPlan(NamedTuple):
+    """Prices at a price of money, and the money that they are expected to take."""
+
+    money_price: float
+    prices: Floats  # (stages,)
+    ahead: Floats  # (stages,) expected to be spent from each stage on
+
+
+def money_plans(problem: Problem, price: float, workers: int | None = None) -> list[MoneyPlan]:
+    """Return plans around a price of money, from none on, for whatever money is left later."""
+    market = market_of(problem, None, workers)
+    assert isinstance(market, GraphMarket)
+    plans = []
+    for part in MONEY_PARTS if price else (0.0,):
+        market.charge(part * price)
+        for k in range(PLAN_ROUNDS):
+            market.reprice()
+            flow = market.clear(1.0 if k == 0 else 2.0 / (k + 2.0))
+        money = market.money_by_stage(flow)
+        ahead = np.cumsum(money[::-1])[::-1]
+        plans.append(MoneyPlan(part * price, market.mu[: problem.stages].copy(), ahead))
+    return plans
 
 
 def whole_solution(

@@ -64,6 +64,10 @@ class Trader:
         self.mass = np.zeros(sizes[-1])
         self._single = per_stage == 1
         self.faint = FAINT * rewards.largest * T if self._single and not graph.exact else 0.0
+        # money that a unit costs, (stages,): as often as the stage is expected to be played
+        own = problem.survival * problem.costs[:, group.members[0]]
+        self.costs = own * np.append(np.full(T, float(problem.unit)), 1.0)[: problem.stages]
+        self._base = rewards.base.copy()
         self._low, self._high = np.zeros((2, graph.rows + 2), np.int64)
         self._ground = self._slope = 0.0
 
@@ -71,6 +75,11 @@ class Trader:
     def left_out(self) -> float:
         """What the values of all its arms may lack, at most."""
         return 2.0 * self.faint * self.problem.stages * self.group.count
+
+    def charge(self, price: float) -> None:
+        """Take the price of the money that pulls cost from their rewards."""
+        steps = self.graph.pulls * self.costs[: self.problem.horizon] / self.problem.unit
+        self.rewards.base = self._base - price * steps
 
     # Backward
 
@@ -205,6 +214,10 @@ class GraphMarket(Market):
     ) -> None:
         threads = workers if problem.most_pulls >= THREADED_PULLS else 1
         super().__init__(problem.pulls, len(problem.groups), problem.horizon, threads)
+        self.at_most = problem.budget is not None
+        if problem.budget is not None:  # one more price: that of money
+            self.pulls = np.append(self.pulls, problem.budget)
+            self.mu = np.zeros(self.pulls.size)
         self.problem, self._grid, self._workers = problem, grid, workers
         self.points = grid.points
         graphs = [arm_graph(problem, group, grid) for group in problem.groups]
@@ -241,6 +254,8 @@ class GraphMarket(Market):
     def coarser(self) -> Iterator[Level]:
         """Fewer stages and coarser grids, where there are some."""
         problem, grid = self.problem, self._grid
+        if self.at_most:
+            return
         lattices = not all(group.model.finite for group in problem.groups)
         if not problem.repeat and all(group.terminal is None for group in problem.groups):
             sizes = [problem.horizon]
@@ -307,7 +322,16 @@ class GraphMarket(Market):
         first = sum(arms.group.count * float(arms.values[0][0]) for arms in self._arms)
         return float(first + self.pulls @ self.mu + self.left_out)
 
+    def charge(self, price: float) -> None:
+        """Set the price of money."""
+        self.mu[-1] = price
+        for arms in self._arms:
+            arms.charge(price)
+
     def value_at(self, mu: Floats) -> float:
+        if self.at_most:
+            mu = np.maximum(mu, 0.0)
+            self.charge(float(mu[-1]))
         return self._backward(lambda stage, threads: float(mu[stage]))
 
     def reprice(self) -> float:
@@ -319,7 +343,7 @@ class GraphMarket(Market):
 
     def _backward(self, price_of: Callable[[int, Pool], float], width: float = 0.0) -> float:
         self.calls += 1
-        self.mu = np.zeros(self.stages)
+        self.mu = np.append(np.zeros(self.stages), self.mu[self.stages :])
         for arms in self._arms:
             arms.begin(width > 0.0)
         parts = -(-self.workers // self.groups)  # of each kind of arms
@@ -343,6 +367,8 @@ class GraphMarket(Market):
 
     def _offers(self, stage: int, masses: list[Floats], threads: Pool) -> tuple[Floats, Floats]:
         pairs = threads.map(lambda arms, mass: arms.offer(stage, mass), self._arms, masses)
+        if self.at_most:  # pulls that nobody makes are worth nothing
+            pairs = [*pairs, (np.zeros(1), self.pulls[stage : stage + 1])]
         if len(pairs) == 1:  # they are long: no copy
             key, weight = pairs[0]
             return key, weight
@@ -393,7 +419,40 @@ class GraphMarket(Market):
                     reward[k] += gained
         for k, arms in enumerate(self._arms):
             reward[k] += arms.finish()
-        return Flow(reward, spent, feasible)
+        if not self.at_most:
+            return Flow(reward, spent, feasible)
+        money = np.array([own @ arms.costs for own, arms in zip(spent, self._arms, strict=True)])
+        within = money.sum() <= self.pulls[-1]
+        return Flow(
+            reward + self.mu[-1] * money, np.column_stack([spent, money]), bool(feasible and within)
+        )
+
+    def money_by_stage(self, flow: Flow) -> Floats:
+        """Return the expected money that a flow spends at each stage, (stages,)."""
+        spent = flow.spent[:, : self.stages]
+        costs = np.stack([arms.costs for arms in self._arms])
+        return np.asarray((spent * costs).sum(axis=0))
+
+    def bound_of(self, flow: Flow) -> float:
+        """Return what a flow proves: one that overspends is mixed with making no pulls."""
+        if flow.feasible or not self.at_most:
+            return flow.total
+        part = float(self.pulls[-1]) / float(flow.spent[:, -1].sum())
+        return part * flow.total + (1.0 - part) * self._resting()
+
+    def resting(self) -> Flow:
+        """Return the flow of arms that are never pulled, nor deployed."""
+        last = [arms.group.count * float(arms.rewards.last[0]) for arms in self._arms]
+        return Flow(np.array(last), np.zeros((self.groups, self.pulls.size)), True)
+
+    def _resting(self) -> float:
+        """Return what is earned without any pull: last rewards, and the best deployment."""
+        total = self.resting().total
+        if self.problem.terminal is None:
+            return total
+        gains = [float(arms.worth[-1][0, 0] - arms.rewards.last[0]) for arms in self._arms]
+        every = np.repeat(gains, [arms.group.count for arms in self._arms])
+        return total + float(np.sort(every)[-self.problem.deployed :].sum())
 
 
 class SmoothTraders:

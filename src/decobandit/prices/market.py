@@ -71,6 +71,7 @@ class Market(ABC):
     """Groups of arms that trade pulls over the stages, with the masses of past rounds."""
 
     points = 0  # states per row of its grids, 0 where all are states
+    at_most = False  # whether pulls, and money, need not all be spent: prices are not negative
     most_canonical = 0  # states up to which there are canonical prices
 
     def __init__(self, pulls: Floats, groups: int, regular: int, workers: int) -> None:
@@ -79,6 +80,14 @@ class Market(ABC):
         self.workers = workers
         self.calls = 0
         self.mu = np.zeros(self.stages)
+
+    def resting(self) -> Flow:
+        """Return the flow of arms that are never pulled, where that is allowed (`at_most`)."""
+        raise NotImplementedError
+
+    def bound_of(self, flow: Flow) -> float:
+        """Return what a flow proves: no dual is below the reward of a feasible one."""
+        return flow.total
 
     @property
     @abstractmethod

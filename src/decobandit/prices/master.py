@@ -1,7 +1,7 @@
 """The master problem: the best mixture of flows found so far, by linear programming (HiGHS).
 
     maximise    sum_ki  w_ki reward_ki
-    subject to  sum_ki  w_ki spent_ki[t] = pulls[t]   (price of stage t: its dual)
+    subject to  sum_ki  w_ki spent_ki[t] = pulls[t]   (price of stage t: its dual; or at most)
                 sum_i   w_ki = 1 for every group k,  w >= 0
 
 Every column is a policy of one group, so a solution is a feasible randomised relaxed policy and its
@@ -44,9 +44,15 @@ class Master:
     """
 
     def __init__(
-        self, pulls: Floats, groups: int, *, unit: float = 1.0, largest_price: float
+        self,
+        pulls: Floats,
+        groups: int,
+        *,
+        unit: float = 1.0,
+        largest_price: float,
+        at_most: bool = False,
     ) -> None:
-        self._pulls = pulls
+        self._pulls, self._at_most = pulls, at_most
         self._unit = unit  # of rewards: the solver's tolerances are absolute
         self._largest_price = largest_price
         self._group = np.zeros(0, np.int64)  # of every column, as what it earns and spends
@@ -57,8 +63,9 @@ class Master:
         self._lp.setOptionValue("simplex_strategy", PRIMAL_SIMPLEX)
         self._set(PRESOLVE, TOLERANCE)
         empty = np.array([], dtype=np.int32)
-        for right in (*pulls, *np.ones(groups)):
-            self._lp.addRow(right, right, 0, empty, empty.astype(float))
+        for row, right in enumerate((*pulls, *np.ones(groups))):
+            least = -highspy.kHighsInf if at_most and row < pulls.size else right
+            self._lp.addRow(least, right, 0, empty, empty.astype(float))
         self._lp.changeObjectiveSense(highspy.ObjSense.kMaximize)
 
     def add(self, reward: Floats, spent: Floats) -> None:
@@ -134,4 +141,6 @@ class Master:
         mixed = shares > 0.0
         reward = float(np.sum(shares[mixed] * self._earned[mixed]))
         spent = np.sum(shares[mixed, None] * self._spent[mixed], axis=0)  # no BLAS: it has threads
-        return reward - self._largest_price * float(np.abs(spent - self._pulls).sum())
+        excess = spent - self._pulls
+        missed = np.maximum(excess, 0.0) if self._at_most else np.abs(excess)
+        return reward - self._largest_price * float(missed.sum())

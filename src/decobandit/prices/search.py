@@ -143,7 +143,7 @@ def rounds(search: Search, start: Floats, tol: float, most_calls: int) -> list[F
     averaged, narrow = 0, 0
     while True:
         flow = market.clear(1.0 if averaged == 0 else 2.0 / (averaged + 2.0 + AVERAGING_OFFSET))
-        search.saw_bound(flow.total)
+        search.saw_bound(market.bound_of(flow))
         flows.append(flow)
         gaps.append(search.gap)
         most = FEW_STALLED_ROUNDS if _can_descend(search) else STALLED_ROUNDS
@@ -195,16 +195,22 @@ def _mix(search: Search, flows: list[Flow], tol: float, most_calls: int) -> None
     """
     market = search.market
     master = Master(
-        market.pulls, market.groups, unit=market.unit, largest_price=market.largest_price
+        market.pulls,
+        market.groups,
+        unit=market.unit,
+        largest_price=market.largest_price,
+        at_most=market.at_most,
     )
     slack = TIE_WIDTH * market.scale
+    if market.at_most:
+        flows = [*flows, market.resting()]
     search.saw_value(market.value_at(search.prices))
     while True:
         flows += [market.relaxed(at_price=part, slack=slack) for part in (0.0, 1.0)]
         flows.append(market.clear(0.0))
         for flow in flows:
             master.add(flow.reward, flow.spent)
-        best = max(flow.total for flow in flows if flow.feasible)
+        best = max((flow.total for flow in flows if flow.feasible), default=-np.inf)
         flows = []
         mixture = master.solve()
         search.saw_bound(best if mixture is None else max(best, mixture.bound))

@@ -82,6 +82,8 @@ class DualSolution(Tabular):
     stopped : str or None
         Why the search ended before it reached `tol`, and what to do; None where it did. Not kept in
         files.
+    budget_price : float or None
+        Price of money, where the problem has a budget.
 
     Examples
     --------
@@ -106,6 +108,7 @@ class DualSolution(Tabular):
     grid: int = 0
     search_gap: float | None = None
     stopped: str | None = None
+    budget_price: float | None = None
 
     @property
     def relative_gap(self) -> float | None:
@@ -138,7 +141,8 @@ class DualSolution(Tabular):
             "stopped": self.stopped,
             **SolutionRecord.of(self).to_dict(),
         }
-        absent = {"deployment_price"} if self.deployment_price is None else set()
+        prices = ("deployment_price", "budget_price")
+        absent = {name for name in prices if getattr(self, name) is None}
         return {name: values[name] for name in _PRINTED if name in values and name not in absent}
 
     def _card(self) -> Card:
@@ -208,6 +212,7 @@ class SolutionRecord(BaseModel):
     problem: dict[str, Any]  # as in a problem file
     multipliers: list[Finite]
     deployment_price: Finite | None = None
+    budget_price: Annotated[Finite, Field(ge=0)] | None = None
     upper_bound: Finite
     lower_bound: Finite | None
     tol: Annotated[Finite, Field(ge=0)]
@@ -224,6 +229,7 @@ class SolutionRecord(BaseModel):
             problem=problem_to_dict(solution.problem),
             multipliers=solution.multipliers.tolist(),
             deployment_price=solution.deployment_price,
+            budget_price=solution.budget_price,
             upper_bound=solution.upper_bound,
             lower_bound=solution.lower_bound,
             tol=solution.tol,
@@ -257,6 +263,8 @@ class SolutionRecord(BaseModel):
             )
         if (self.deployment_price is None) != (problem.stages == problem.horizon):
             raise ProblemError(f"{source}: deployment_price: must be there exactly when deploy is")
+        if (self.budget_price is None) != (problem.budget is None):
+            raise ProblemError(f"{source}: budget_price: must be there exactly when budget is")
         return DualSolution(
             problem=problem,
             multipliers=np.array(self.multipliers, dtype=float),
@@ -270,6 +278,7 @@ class SolutionRecord(BaseModel):
             history=(),
             grid=self.grid,
             search_gap=self.search_gap,
+            budget_price=self.budget_price,
         )
 
 
@@ -292,6 +301,7 @@ _PRINTED = (
     "oracle_calls",
     "seconds",
     "deployment_price",
+    "budget_price",
 )
 
 

@@ -83,6 +83,7 @@ if TYPE_CHECKING:
     from .outcomes import read_tallies as read_tallies
     from .problem_argument import check_problem as check_problem
     from .problem_argument import refuse_batches as refuse_batches
+    from .problem_argument import refuse_budget as refuse_budget
     from .problem_argument import refuse_kind_batches as refuse_kind_batches
     from .problem_argument import refuse_kinds as refuse_kinds
     from .problem_files import format_problem as format_problem

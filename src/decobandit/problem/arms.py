@@ -205,6 +205,8 @@ class Arm(Frozen):
     available : pair of int, or sequence of pairs, optional
         Windows of stages at which the arm can be pulled, from 0, the second number exclusive; all
         stages by default. It can be deployed after its windows.
+    cost : float or sequence of float, optional
+        Money that a pull takes from the budget of the problem: one number, or one per stage.
     terminal : table, optional
         Last rewards by the final state of the arm; see `terminal_table`.
 
@@ -226,6 +228,9 @@ class Arm(Frozen):
         default=None,
         description="Stages at which it can be pulled, [from, to) or several such windows.",
     )
+    cost: PerStage | None = Field(
+        default=None, description="Of a pull, from the budget: one number, or one per stage."
+    )
     terminal: TerminalTable | None = Field(default=None, description="Table of last rewards.")
 
     def is_available(self, horizon: int) -> NDArray[np.bool_]:
@@ -240,6 +245,8 @@ class Arm(Frozen):
 
     @model_validator(mode="after")
     def _check_fit(self) -> Self:
+        if self.cost is not None and np.min(self.cost, initial=0.0) < 0.0:
+            refuse("must be zero or more", found=self.cost, at=("cost",))
         usual = self.noise_sd is None and self.range is None
         if type(self.prior) is BetaBernoulli and self.reward.keys is OUTCOME_KEYS and usual:
             return self

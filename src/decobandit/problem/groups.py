@@ -153,10 +153,13 @@ class _Shared:
         return self._by_source[key]
 
 
-def groups_of(arms: Sequence[Arm], survival: FloatArray, deploy: float | None) -> tuple[Group, ...]:
+def groups_of(
+    arms: Sequence[Arm], survival: FloatArray, deploy: float | None, charge: float = 0.0
+) -> tuple[Group, ...]:
     """Exchangeable arms (same prior, reward, last reward), in order of first appearance.
 
-    survival (T,): probability that each stage is played.
+    survival (T,): probability that each stage is played; charge: price of the money that a pull
+    costs, which is taken from its reward.
     """
     T = survival.size
     always = np.ones(T + (deploy is not None), np.bool_)
@@ -174,7 +177,7 @@ def groups_of(arms: Sequence[Arm], survival: FloatArray, deploy: float | None) -
             rewards = good(reward.good), bad(reward.bad)
         else:
             rewards = good(reward.factor), bad(0.0)
-        identity = (prior, arm.noise_sd, reward.values, reward.cap, arm.available)
+        identity = (prior, arm.noise_sd, reward.values, reward.cap, arm.available, arm.cost)
         terminal = None if arm.terminal is None else flat(arm.terminal)
         # the arrays outlive this loop, so that their ids stay theirs
         key = (*identity, *map(id, rewards), id(terminal))
@@ -185,10 +188,13 @@ def groups_of(arms: Sequence[Arm], survival: FloatArray, deploy: float | None) -
     for own_key, (arm, rewards, terminal) in contents.items():
         available = always.copy()
         available[:T] = arm.is_available(T)
-        weighted = _weighted(rewards[0], survival), _weighted(rewards[1], survival)
-        groups.append(
-            Group(tuple(members[own_key]), model_of(arm), weighted, rewards, available, terminal)
-        )
+        model, earned = model_of(arm), rewards
+        if charge:
+            taken = np.append(charge * np.broadcast_to(arm.cost or 0.0, (T,)), last_bad)
+            binary = isinstance(model, BernoulliModel)
+            earned = rewards[0] - (taken if binary else 0.0), rewards[1] - taken
+        weighted = _weighted(earned[0], survival), _weighted(earned[1], survival)
+        groups.append(Group(tuple(members[own_key]), model, weighted, rewards, available, terminal))
     if all(group.available.all() for group in groups):
         return tuple(groups)
     penalty = -PENALTY * sum(group.largest_reward for group in groups) * always.size

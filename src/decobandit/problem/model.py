@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from pydantic import (
     AfterValidator,
     Field,
+    PrivateAttr,
     SerializerFunctionWrapHandler,
     model_serializer,
     model_validator,
@@ -101,6 +102,9 @@ class ProblemFields(Frozen):
     unit: Unit = 1
     arms: Arms[Arm]
     terminal: DeploymentAtEnd = None
+    budget: Annotated[PositiveNumber | None, Field(description="For the costs of all pulls.")] = (
+        None
+    )
 
 
 class EqualArms(Frozen):
@@ -146,6 +150,9 @@ class Problem(Shown, ProblemFields):
         With `repeat`, pulls that go to one arm together; divides `pulls_per_stage`.
     terminal : Terminal, optional
         A deployment at the end.
+    budget : float, optional
+        What all pulls together may cost. Every arm then has a `cost`, and at most
+        `pulls_per_stage` pulls are made.
 
     Raises
     ------
@@ -166,6 +173,7 @@ class Problem(Shown, ProblemFields):
     random_horizon: RandomHorizon | None = Field(
         default=None, description="Law of the number of stages, where it is random."
     )
+    _charge: float = PrivateAttr(0.0)  # price of money, taken from rewards; see `charged`
 
     @model_validator(mode="before")
     @classmethod
@@ -234,6 +242,7 @@ class Problem(Shown, ProblemFields):
             names.update(dict.fromkeys(keys, arm.name))
             _check_lengths(arm, position, self.horizon, self.most_pulls)
         _check_windows(self)
+        _check_budget(self)
         if self.terminal is not None and any(arm.terminal is not None for arm in self.arms):
             rule = "must be 0 when an arm has a terminal table: choose one of the two forms"
             refuse(rule, found=self.terminal.deploy, at=("terminal", "deploy"))
@@ -250,7 +259,15 @@ class Problem(Shown, ProblemFields):
         fields = {name: getattr(self, name) for name in type(self).model_fields}
         law = fields.pop("random_horizon")
         fields["horizon"] = fields["horizon"] if law is None else law
-        return type(self)(**fields | dict(update or {}))
+        made = type(self)(**fields | dict(update or {}))
+        made._charge = self._charge
+        return made
+
+    def charged(self, price: float) -> Self:
+        """The problem in which pulls pay this price for every unit of money that they cost."""
+        made = self.model_copy()
+        made._charge = price
+        return made
 
     def described(self) -> str:
         """Describe the problem in a few words.
@@ -265,7 +282,8 @@ class Problem(Shown, ProblemFields):
         several = f", {pulls} pulls per stage" if pulls > 1 else ""
         law = self.random_horizon
         horizon = f"horizon {self.horizon}" if law is None else law.described()
-        return f"{self.n_arms} arms, {horizon}{several}"
+        money = "" if self.budget is None else f", budget {self.budget:g}"
+        return f"{self.n_arms} arms, {horizon}{several}{money}"
 
     def __repr__(self) -> str:
         return f"Problem({self.described()})"
@@ -312,6 +330,14 @@ class Problem(Shown, ProblemFields):
         return np.array(self.random_horizon.probabilities)
 
     @property
+    def costs(self) -> FloatArray:
+        """Money that a pull of each arm costs, (stages, K); a deployment costs nothing."""
+        costs = np.zeros((self.stages, self.n_arms))
+        for k, arm in enumerate(self.arms):
+            costs[: self.horizon, k] = 0.0 if arm.cost is None else arm.cost
+        return costs
+
+    @property
     def has_windows(self) -> bool:
         """Whether some arm cannot be pulled at some stages."""
         return any(arm.available is not None for arm in self.arms)
@@ -353,7 +379,7 @@ class Problem(Shown, ProblemFields):
     def groups(self) -> tuple[Group, ...]:
         """Exchangeable arms (same prior, reward, last reward), in order of first appearance."""
         deploy = None if self.terminal is None else self.terminal.deploy
-        return groups_of(self.arms, self.survival[: self.horizon], deploy)
+        return groups_of(self.arms, self.survival[: self.horizon], deploy, self._charge)
 
     @property
     def is_binary(self) -> bool:
@@ -380,6 +406,17 @@ def _check_windows(problem: Problem) -> None:
         stage = int(few.argmax())
         rule = f"must leave at least {needed} arms to pull at every stage; stage {stage} has fewer"
         refuse(rule, found=list(problem.available[stage]), at=("arms",))
+
+
+def _check_budget(problem: Problem) -> None:
+    """Refuse costs without a budget, and a budget without the costs of all arms."""
+    for position, arm in enumerate(problem.arms):
+        if (arm.cost is None) != (problem.budget is None):
+            rule = "must be there for every arm of a problem with a budget, and only there"
+            refuse(rule, found=arm.cost, at=("arms", position, "cost"))
+        if isinstance(arm.cost, tuple) and len(arm.cost) != problem.horizon:
+            rule = f"must be one number, or a list of {problem.horizon}: one per stage"
+            refuse(rule, found=arm.cost, at=("arms", position, "cost"))
 
 
 def _check_law(problem: Problem) -> None:

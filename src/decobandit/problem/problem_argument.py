@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..support import InvalidArgument, shown
+from ..support import InvalidArgument, Unsupported, shown
 from .model import Problem
 from .models.bernoulli import BetaBernoulli
 
@@ -15,6 +15,15 @@ def check_problem(problem: object) -> Problem:
         f"problem: {shown(problem)} is not a decobandit.Problem; "
         "load_problem(path) reads one, Problem.uniform(arms=3, horizon=20) makes one"
     )
+
+
+def refuse_budget(problem: Problem, what: str) -> None:
+    """Raise Unsupported for a problem with a budget, which `what` does not keep to."""
+    if problem.budget is not None:
+        raise Unsupported(
+            f"{what}: does not keep to a budget; solve, bound, optimum, evaluate and simulate do",
+            field="budget",
+        )
 
 
 def refuse_batches(problem: Problem, what: str) -> None:

@@ -16,7 +16,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from ..support import Floats, Ints, InvalidArgument
+from ..support import Floats, Ints, InvalidArgument, Unsupported
 from .model import Problem
 from .state import State
 
@@ -37,6 +37,8 @@ class States:
         Pulls whose outcomes are not known yet; None where nothing is pending.
     allowed : array (E, K), optional
         Arms that may be pulled; None where all may.
+    spent : array (E,), optional
+        Money spent; None where it follows from the pulls, or there is no budget.
 
     Examples
     --------
@@ -51,6 +53,7 @@ class States:
     stats: Floats
     pending: Ints | None = None
     allowed: Flags | None = None
+    spent: Floats | None = None
 
     def __post_init__(self) -> None:
         expected = (self.problem.n_arms, _widest(self.problem))
@@ -115,7 +118,26 @@ class States:
         """Return some of the joint states, by a slice, positions or flags."""
         pending = None if self.pending is None else self.pending[index]
         allowed = None if self.allowed is None else self.allowed[index]
-        return type(self)(self.problem, self.stats[index], pending, allowed)
+        spent = None if self.spent is None else self.spent[index]
+        return type(self)(self.problem, self.stats[index], pending, allowed, spent)
+
+    @cached_property
+    def left(self) -> Floats:
+        """Money that is left of the budget, (E,)."""
+        problem = self.problem
+        if problem.budget is None:
+            return np.full(len(self), np.inf)
+        if self.spent is not None:
+            return np.asarray(problem.budget - self.spent)
+        costs = problem.costs[: problem.horizon]
+        if np.any(costs != costs[0]):
+            raise Unsupported(
+                "costs that change over the stages: money spent does not follow from the pulls; "
+                "simulate, or give it as `spent`",
+                field="cost",
+            )
+        pulls = self.pulls if self.pending is None else self.pulls + self.pending
+        return np.asarray(problem.budget - pulls @ costs[0])
 
     def at(self, stage: int) -> Self:
         """Return the states with the arms that can be pulled at a stage."""

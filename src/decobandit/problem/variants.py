@@ -14,6 +14,9 @@ from .models.normal import NormalNormal
 from .models.poisson import GammaPoisson
 from .problem_argument import check_problem
 from .state import State
+from .states import States
+
+MIN_BUDGET = 1e-9  # of what is left of a problem
 
 
 def with_history(problem: Problem, history: State, *, discount: float = 1.0) -> Problem:
@@ -84,7 +87,11 @@ def remaining_problem(problem: Problem, stage: int, state: State) -> Problem:
     )
     law = problem.random_horizon
     horizon = problem.horizon - stage if law is None else law.part(slice(stage, None))
-    return problem.model_copy(update={"arms": arms, "horizon": horizon})
+    left: dict[str, object] = {"arms": arms, "horizon": horizon}
+    if problem.budget is not None:
+        money = float(States.of(problem, [state]).left[0])
+        left["budget"] = max(money, MIN_BUDGET)
+    return problem.model_copy(update=left)
 
 
 def _with_rewards(arm: Arm, stages: slice | Ints, horizon: int) -> Arm:
@@ -99,7 +106,11 @@ def _with_rewards(arm: Arm, stages: slice | Ints, horizon: int) -> Arm:
         inside = arm.is_available(horizon)[stages].astype(int)
         edges = np.flatnonzero(np.diff(inside, prepend=0, append=0))
         windows = tuple((int(first), int(end)) for first, end in edges.reshape(-1, 2))
-    return arm.model_copy(update={"reward": Reward(**fields), "available": windows})
+    cost = arm.cost
+    if isinstance(cost, tuple):
+        cost = tuple(np.array(cost)[stages].tolist())
+    own = {"reward": Reward(**fields), "available": windows, "cost": cost}
+    return arm.model_copy(update=own)
 
 
 def stages_kept(horizon: int, number: int) -> Ints:

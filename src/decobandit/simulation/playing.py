@@ -29,6 +29,8 @@ from .bernoulli_playing import has_loops, play_blocks
 from .table_playing import make_tables
 from .worlds import Chunk, Outcomes, World, outcomes_of
 
+SLACK = 1e-9  # part of a budget that rounding may add to what is spent
+
 
 def play(
     turns: Turns,
@@ -90,6 +92,8 @@ class _Episodes:
         self.pulls = np.zeros(chunk.keys.shape, np.int64)
         self.draw = np.repeat(np.arange(len(chunk.weights)), world.per_draw)
         self.earned, self.predicted = np.zeros((2, len(chunk.keys)))
+        budget = world.problem.budget
+        self.spent = None if budget is None else np.zeros(len(chunk.keys))
         self.outcomes = outcomes_of(world.problem, chunk)
 
     def play(self, steps: Steps) -> None:
@@ -100,8 +104,11 @@ class _Episodes:
         for stage in range(stages):
             heed_interrupt()
             policy = turn_of(self.turns, stage)
-            states = States(policy.problem, self.stats).at(stage)
+            states = States(policy.problem, self.stats, spent=self.spent).at(stage)
             pulls = self._allocated(policy, stage, states)
+            if self.spent is not None:
+                self.spent = self.spent + pulls @ world.problem.costs[stage]
+                check_spent(policy.name, world.problem, stage, self.spent)
             if self.gap is not None:
                 states_now = States(world.problem, self.stats)
                 terms[:, stage] = self._by_draw(self.gap.terms(stage, states_now, pulls))
@@ -230,7 +237,9 @@ def check_given(policy: str, problem: Problem, stage: int, pulls: Ints) -> None:
     if deployed:
         wanted, unit = problem.deployed, 1
     most = wanted if problem.repeat and not deployed else 1
-    wrong = (pulls.sum(axis=1) != wanted) | np.any((pulls < 0) | (pulls > most), axis=1)
+    total = pulls.sum(axis=1)
+    missed = total > wanted if problem.budget is not None and not deployed else total != wanted
+    wrong = missed | np.any((pulls < 0) | (pulls > most), axis=1)
     wrong |= np.any(pulls % unit > 0, axis=1)
     if problem.has_windows:
         wrong |= np.any(pulls[:, ~problem.available[stage]] > 0, axis=1)
@@ -241,5 +250,16 @@ def check_given(policy: str, problem: Problem, stage: int, pulls: Ints) -> None:
         raise InvalidArgument(
             f"policy {policy!r} allots {tuple(pulls[wrong][0].tolist())} at stage {stage}; "
             f"must be {rule}",
+            field="policy",
+        )
+
+
+def check_spent(policy: str, problem: Problem, stage: int, spent: Floats) -> None:
+    """Refuse episodes that have spent more than the budget."""
+    assert problem.budget is not None
+    if spent.max(initial=0.0) > problem.budget * (1.0 + SLACK):
+        raise InvalidArgument(
+            f"policy {policy!r} has spent {spent.max():.6g} by stage {stage}; the budget is "
+            f"{problem.budget:g}",
             field="policy",
         )
