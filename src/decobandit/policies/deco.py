@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -90,7 +90,9 @@ class DecoPolicy(IndexPolicy):
     @classmethod
     def make(cls, context: Context) -> Self:
         solution = context.played if cls.at_fixed_prices else context.solution
-        money = {} if solution.budget_price is None else {"money_price": solution.budget_price}
+        money: dict[str, Any] = {}
+        if solution.budget_price is not None:
+            money["money_price"] = solution.budget_price
         return cls(context.problem, solution.prices, ties=context.ties, **money)
 
     @classmethod

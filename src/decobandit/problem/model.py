@@ -264,7 +264,7 @@ class Problem(Shown, ProblemFields):
         return made
 
     def charged(self, price: float) -> Self:
-        """The problem in which pulls pay this price for every unit of money that they cost."""
+        """Return the problem in which pulls pay this price for the money that they cost."""
         made = self.model_copy()
         made._charge = price
         return made
