@@ -100,6 +100,11 @@ def test_lists_of_trials_and_their_life(client: Client, site: tuple[Site, str]) 
     with pytest.raises(LimitReached, match="as many allocations are pending"):
         trial.ask()
     assert trial.set_limits(max_open=2, reason="two nurses").open == 1
+    assert trial.add_arm({"name": "late"}, reason="ready").arms == SMALL.n_arms + 1
+    assert trial.close_arm("late", reason="unsafe").arms == SMALL.n_arms + 1
+    assert [one.kind for one in trial.status().arm_changes] == ["arm_added", "arm_closed"]
+    with pytest.raises(NotFound, match="zinc"):
+        trial.close_arm("zinc", reason="x")
     assert trial.close(reason="enough").state == "closed"
     with pytest.raises(Closed, match="closed"):
         trial.ask()

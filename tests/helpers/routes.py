@@ -44,6 +44,8 @@ TABLE: dict[Method, tuple[str, ...]] = {
     ("POST", "/api/v1/trials/{trial}/reopen"): ("admin",),
     ("POST", "/api/v1/trials/{trial}/archive"): ("admin",),
     ("POST", "/api/v1/trials/{trial}/limits"): ("admin",),
+    ("POST", "/api/v1/trials/{trial}/arms"): ("admin",),
+    ("POST", "/api/v1/trials/{trial}/arms/{arm}/close"): ("admin",),
     ("GET", "/api/v1/trials/{trial}/why"): READERS,
     ("GET", "/api/v1/trials/{trial}/allocations"): READERS,
     ("GET", "/api/v1/trials/{trial}/allocations/{allocation}"): ALL,

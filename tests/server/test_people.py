@@ -388,3 +388,36 @@ def test_pages_close_reopen_archive_and_count_cancellations(site: Site) -> None:
     operator = Browser(site, "operator")
     for action in ("close", "reopen", "archive"):
         assert operator.post(f"{here}/{action}", data={"reason": "x"}).status_code == 403
+
+
+def test_arms_join_and_leave_over_http(site: Site) -> None:
+    problem = {"horizon": 6, "arms": [{"name": "a"}, {"name": "b"}]}
+    site.post("/trials", {"problem": problem, "name": "t", "policy": "deco"})
+    site.post("/trials/t/ask")
+    late = {"arm": {"name": "late", "prior": {"good": 9, "bad": 1}}, "reason": "ready", "key": "k"}
+    assert site.post("/trials/t/arms", late, "operator").status == 403
+    first = site.post("/trials/t/arms", late)
+    assert (first.status, first.json["arms"]) == (200, 3)
+    assert site.post("/trials/t/arms", late).json == first.json
+    assert site.post("/trials/t/arms", late | {"reason": "other"}).status == 409
+    taken = site.post("/trials/t/arms", late | {"key": None, "reason": "again"})
+    assert (taken.status, taken.code) == (400, "bad_request")
+    assert site.post("/trials/t/arms", {"arm": {"name": 3}, "reason": "x"}).status == 422
+    assert site.post("/trials/t/arms", {"arm": {"name": "x"}}).status == 422
+    closed = site.post("/trials/t/arms/a/close", {"reason": "unsafe"})
+    assert (closed.status, closed.json["arms"]) == (200, 3)
+    assert site.post("/trials/t/arms/zinc/close", {"reason": "x"}).status == 404
+    again = site.post("/trials/t/arms/a/close", {"reason": "x"})
+    assert (again.status, again.code) == (409, "conflict")
+    policy = {"reason": "x", "policy": "deco-calibrated"}
+    refused = site.post("/trials/t/arms/b/close", policy)
+    assert (refused.status, refused.code) == (422, "invalid")
+    assert site.post("/trials/t/ask").json["arm"] == "late"
+    assert site.post("/trials/t/ask", None, "operator").json["arm"] == "C"
+    changes = site.get("/trials/t").json["arm_changes"]
+    assert [(one["kind"], one["arm"], one["stage"], one["by"]) for one in changes] == [
+        ("arm_added", "late", 1, "the-admin"),
+        ("arm_closed", "a", 1, "the-admin"),
+    ]
+    assert site.get("/trials/t/verify").json["ok"]
+    assert site.get("/trials/t/replay").json["ok"]

@@ -222,6 +222,23 @@ class RemoteTrial(Verbs[One, Many]):
             key=key,
         )
 
+    def add_arm(
+        self,
+        arm: Mapping[str, Any],
+        *,
+        reason: str,
+        policy: str | None = None,
+        key: str | None = None,
+    ) -> One:
+        """Let an arm, a table as in a problem, join from the next stage on, and say why."""
+        return self._change("arms", arm=dict(arm), reason=reason, policy=policy, key=key)
+
+    def close_arm(
+        self, arm: str, *, reason: str, policy: str | None = None, key: str | None = None
+    ) -> One:
+        """Allocate an arm no more from the next stage on, and say why."""
+        return self._change("arms", arm, "close", reason=reason, policy=policy, key=key)
+
 
 class ServerVerbs(Verbs[One, Many], Generic[One, Many, Handle]):
     """Methods of a server; `Handle`: result of `create_trial`."""

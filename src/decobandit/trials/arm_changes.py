@@ -50,7 +50,7 @@ class ArmChange:
 
 def arm_of(table: Arm | Mapping[str, Any]) -> Arm:
     """Return an arm from its table in a problem file."""
-    if isinstance(table, Arm):
+    if isinstance(table, Arm) and not isinstance(table, ArmEntry):
         return table
     try:
         arms = ArmEntry.from_tree(table).expand()

@@ -232,7 +232,6 @@ class Changes:
 
     id: str
     _event_log: EventLog
-    _opened: Ledger
     _turns: Turns
     _made: Decider | None = None  # the last one
 
@@ -246,7 +245,7 @@ class Changes:
 
     @property
     def _latest(self) -> Ledger:
-        return self._event_log.latest(self.id) or self._opened
+        return self._event_log.latest(self.id) or self._ledger()
 
     def _decider(self, ledger: Ledger) -> Decider:
         decider = self._made

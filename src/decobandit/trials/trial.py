@@ -58,7 +58,6 @@ class Trial(Recording, Tabular):
         self.store = store
         self.id = ledger.trial
         self.name = ledger.name
-        self._opened = ledger
         self._event_log = event_log_of(store)
         self._turns = turns_of(store, self.id)
 

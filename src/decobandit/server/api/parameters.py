@@ -28,6 +28,7 @@ _AFTER = "The list begins after this one: `next` of the page before."
 
 TrialId = Annotated[str, Path(pattern=ID_PATTERN, description="Id or name of the trial.")]
 AllocationId = Annotated[str, Path(pattern=ID_PATTERN, description="Id of the allocation.")]
+ArmName = Annotated[str, Path(pattern=ID_PATTERN, description="Name of the arm.")]
 TokenName = Annotated[str, Path(pattern=ID_PATTERN, description="Name of the token.")]
 GivenHead = Annotated[
     str | None,
@@ -51,7 +52,7 @@ Key = Annotated[
 
 
 class TrialCache:
-    """Opened trials by the id or name that they were requested by: settings never change."""
+    """Opened trials by the id or name that they were requested by."""
 
     def __init__(self, store: Store) -> None:
         self.store = store

@@ -10,13 +10,14 @@ from fastapi.responses import JSONResponse, StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
 from ..._version import __version__
-from ...trials import Allocation, Summary, people_log
+from ...trials import Allocation, Summary, TrialError, people_log
 from ...trials.checkpoints import make_checkpoint
 from ...trials.lists import MAX_PAGE, ledger_of, page_of_events, page_of_trials, stale_ids
 from ...trials.report import TrialReport
 from ...trials.verification import check_trial, replayed
 from ..auth import EVERYBODY, Caller, allow
 from ..errors import ApiError
+from ..long_work import refusals
 from ..middleware.probes import Probe
 from ..tokens import list_tokens, new_token, revoke_token
 from . import responses as out
@@ -25,6 +26,7 @@ from .parameters import (
     After,
     AfterEvent,
     AllocationId,
+    ArmName,
     ControlArm,
     GivenHead,
     Key,
@@ -302,6 +304,31 @@ def trial_limits(caller: Caller, trial: Opened, body: sent.LimitsIn, key: Key = 
     """Change how many allocations may be pending, cancelled or unmasked, and say why."""
     limits = body.model_dump(include={"max_open", "max_cancelled", "max_unmasked"})
     return answer(trial.set_limits(**reasoned(caller, body, key), **limits).to_dict())
+
+
+@router.post(f"{_TRIAL}/arms", response_model=Summary)
+@allow("admin")
+def trial_arm_add(
+    request: Request, caller: Caller, trial: Opened, body: sent.AddArmIn, key: Key = None
+) -> Response:
+    """Let an arm join from the next stage on; prices of the stages left are solved again."""
+    most = request.app.state.limits.max_arms
+    if trial.problem.n_arms >= most:
+        raise TrialError(f"this server takes at most {most} arms", field="arm")
+    said = reasoned(caller, body, key)
+    with refusals():
+        return answer(trial.add_arm(body.arm, policy=body.policy, **said).to_dict())
+
+
+@router.post(f"{_TRIAL}/arms/{{arm}}/close", response_model=Summary)
+@allow("admin")
+def trial_arm_close(
+    caller: Caller, trial: Opened, arm: ArmName, body: sent.CloseArmIn, key: Key = None
+) -> Response:
+    """Allocate an arm no more from the next stage on; pending outcomes can still be recorded."""
+    said = reasoned(caller, body, key)
+    with refusals():
+        return answer(trial.close_arm(arm, policy=body.policy, **said).to_dict())
 
 
 @router.post(f"{_TRIAL}/close", response_model=Summary)

@@ -249,6 +249,20 @@ class CorrectIn(OutcomesIn, ReasonIn):
     """Other outcomes of an allocation, and why."""
 
 
+class CloseArmIn(ReasonIn):
+    """Why an arm is closed, and the policy from then on."""
+
+    policy: str | None = Field(
+        default=None, max_length=40, description="Another policy from here on."
+    )
+
+
+class AddArmIn(CloseArmIn):
+    """An arm that joins a running trial, and why."""
+
+    arm: ArmEntry = Field(description="As in a problem, without count.")
+
+
 class LimitsIn(ReasonIn):
     """Other limits of a trial; those that are not given stay."""
 
