@@ -421,3 +421,29 @@ def test_arms_join_and_leave_over_http(site: Site) -> None:
     ]
     assert site.get("/trials/t/verify").json["ok"]
     assert site.get("/trials/t/replay").json["ok"]
+
+
+def test_pages_add_and_close_arms(site: Site) -> None:
+    trial, browser = site.trial(ARMS, policy="deco"), Browser(site, "admin")
+    here = f"/trials/{trial.id}"
+    trial.ask()
+    assert "Add or close an arm" in browser.get(here).text
+    sent = {"key": "a", "arm": 'name = "late"\nprior = { good = 9, bad = 1 }', "reason": "ready"}
+    for _ in range(2):
+        assert browser.post(f"{here}/arms", data=sent).status_code == 303
+    bad = {"key": "b", "arm": "name = ", "reason": "ready"}
+    assert browser.post(f"{here}/arms", data=bad).status_code == 422
+    assert browser.post(f"{here}/arms", data=sent | {"key": "c", "reason": ""}).status_code == 422
+    name = trial.problem.arms[0].name
+    closing = {"key": "d", "arm": name, "reason": "unsafe"}
+    assert browser.post(f"{here}/arms/close", data=closing).status_code == 303
+    shown = browser.get(here).text
+    assert "late joined at stage 1 (by the-admin): ready" in shown
+    assert f"{name} left at stage 1 (by the-admin): unsafe" in shown
+    assert "late (ready)" in browser.get(f"{here}/audit").text
+    assert "Arms that joined and left" in browser.get(f"{here}/report").text
+    operator = Browser(site, "operator")
+    assert "Add or close an arm" not in operator.get(here).text
+    for action in ("arms", "arms/close"):
+        assert operator.post(f"{here}/{action}", data=sent).status_code == 403
+    assert trial.replay().ok

@@ -90,14 +90,14 @@ def _body(path: str, number: int) -> Any:
         return {"outcome": 1, "reason": "misread"}
     if path.endswith("/arms"):
         return {"arm": {"name": "late"}, "reason": "ready"}
-    if path.endswith(("/cancel", "/unmask", "/reopen", "/limits", "/arm-1/close")):
+    if path.endswith(("/cancel", "/unmask", "/reopen", "/limits", "/{arm}/close")):
         return {"reason": "did not come"}
     return {"outcome": 1} if path.endswith("/tell") else None
 
 
 def _fill(path: str, site: Site, number: int) -> str:
     """The path with ids for which an allowed request succeeds."""
-    path = path.replace("{name}", "gone").replace("{arm}", "arm-1")
+    path = path.replace("{name}", "gone").replace("{arm}", "old")
     if "{trial}" in path:
         trial = site.trial(name=f"t{number}")
         slot = trial.ask()

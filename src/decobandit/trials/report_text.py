@@ -339,6 +339,21 @@ def _deviations(report: TrialReport) -> list[Markup]:
             ],
         ),
         (
+            "Arms that joined and left",
+            ["Arm", "Change", "Stage", "By", "At (UTC)", "Reason"],
+            [
+                [
+                    one.arm,
+                    "joined" if one.kind == "arm_added" else "left",
+                    str(one.stage),
+                    one.by,
+                    _minute(one.at),
+                    one.reason,
+                ]
+                for one in report.arm_changes[-MAX_LINES:]
+            ],
+        ),
+        (
             "Changes of the trial",
             ["Change", "By", "At (UTC)", "Reason"],
             [
@@ -347,7 +362,7 @@ def _deviations(report: TrialReport) -> list[Markup]:
             ],
         ),
     ]
-    numbers = {"Cancelled", "Allocation", "Hours"}
+    numbers = {"Cancelled", "Allocation", "Hours", "Stage"}
     parts = [html.paragraph(_deviation_line(report))]
     for caption, titles, rows in tables:
         if rows:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as version_of
 from typing import Annotated, Any
@@ -16,6 +17,7 @@ from starlette.concurrency import run_in_threadpool
 
 from ...figures.episodes import points_text
 from ...problem import ArmModel, Outcome
+from ...problem.problem_files import parse_tree
 from ...trials import (
     Allocation,
     Damaged,
@@ -28,6 +30,7 @@ from ...trials import (
     open_trial,
 )
 from ...trials.allocations import counts_from, told_text
+from ...trials.arm_changes import ARM_KINDS
 from ...trials.ledger import Ledger
 from ...trials.lists import ledger_of, matching, numbers_of, stale_ids
 from ...trials.report import posteriors_of
@@ -39,7 +42,7 @@ from ...trials.status import has_episode
 from ...trials.verification import check_trial, replayed
 from ..auth import EVERYBODY, allow
 from ..errors import ApiError, trial_error
-from ..long_work import LongWork
+from ..long_work import LongWork, refusals
 from ..middleware.security_headers import INLINE_STYLES
 from ..principal import Principal
 from .figures import (
@@ -497,6 +500,8 @@ def _summary(event: Event, ledger: Ledger) -> str:
         return str(data["why"])
     if event.kind == "created":
         return f"policy {data['plan']['policy']}"
+    if event.kind in ARM_KINDS:
+        return f"{data['arm']} ({data['reason']})"
     if "counts" in data:
         counts = counts_from(data["counts"])
         return ", ".join(f"{arm} {told_text(outcome)}" for arm, outcome in counts)
@@ -601,6 +606,25 @@ def reopen(request: Request, trial: Opened, form: Sent) -> Response:
 def archive(request: Request, trial: Opened, form: Sent) -> Response:
     """Close the trial and hide it from lists."""
     return _changed(request, trial, trial.archive, form, form.text("reason"))
+
+
+@router.post("/arms")
+@allow("admin")
+def arms(request: Request, trial: Opened, form: Sent) -> Response:
+    """Let an arm, as in a problem file, join from the next stage on."""
+    with refusals():
+        table = parse_tree(form.one("arm"), "toml", "arm")
+        change = partial(trial.add_arm, table, policy=form.text("policy"))
+        return _changed(request, trial, change, form, form.reason)
+
+
+@router.post("/arms/close")
+@allow("admin")
+def close_arm(request: Request, trial: Opened, form: Sent) -> Response:
+    """Allocate an arm no more from the next stage on."""
+    with refusals():
+        change = partial(trial.close_arm, form.one("arm"), policy=form.text("policy"))
+        return _changed(request, trial, change, form, form.reason)
 
 
 @router.post("/allocations/{allocation}/unmask")
