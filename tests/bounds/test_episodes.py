@@ -226,14 +226,14 @@ def test_what_makes_no_path_is_refused() -> None:
     problem = solution.problem
     with refused("invalid_argument", "policy"):
         follow(problem, make_policy(pairs.problem, "deco", solution=pairs), solution=solution)
-    with pytest.raises(ValueError, match="seed: -1"):
+    with refused("invalid_argument", "seed"):
         follow(problem, "deco", solution=solution, rng=-1)
-    with pytest.raises(ValueError, match="truth: 1 given; must be 3"):
+    with refused("invalid_argument", "truth"):
         follow(problem, "deco", solution=solution, truth=[0.5])
     for history in ([(0, True)] * 8, [(0, True)] * 7, [(0, None)], [(0, 2)], [(3, True)]):
         with refused("invalid_argument", "history"):
             retrace(problem, history, solution=solution)
-    with pytest.raises(ValueError, match="no arm is called 'z'"):
+    with refused("invalid_argument"):
         retrace(problem, [("z", True)], solution=solution)
     with refused("invalid_argument", "policy"):
         retrace(pairs.problem, [(1, True), (1, False)], solution=pairs)

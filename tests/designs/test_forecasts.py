@@ -15,6 +15,7 @@ from decobandit.problem.model import Terminal
 from decobandit.problem.problem_files import parse_problem
 from decobandit.trials import create_trial, open_trial
 from helpers.policies import Bench
+from helpers.refusals import refused
 from helpers.values import evaluated
 
 SMALL = Problem(
@@ -109,7 +110,7 @@ def test_what_would_take_long_is_left_out_with_a_note() -> None:
 
 
 def test_an_unknown_policy_is_refused() -> None:
-    with pytest.raises(ValueError, match="no policy is called 'best'"):
+    with refused("invalid_argument", "policy"):
         forecast(SMALL, ["best"])
 
 

@@ -17,6 +17,7 @@ from decobandit.problem import (
     NormalNormal,
     Terminal,
 )
+from helpers.refusals import refused
 
 DRAWS = 4000
 
@@ -342,7 +343,7 @@ def test_too_few_draws_cannot_show_a_type_one_error() -> None:
         test={},
         scenarios=[{"name": "null", "truth": [0.3, 0.3]}],
     )
-    with pytest.raises(ValueError, match=r"50 simulated trials are too few .* at least 59"):
+    with refused("invalid_argument"):
         operating_characteristics(
             two_arms([Reward()] * 2, horizon=20), design, calibrate_to=0.05, exact=False
         )

@@ -20,6 +20,7 @@ from decobandit.problem import (
     Problem,
     Reward,
 )
+from helpers.refusals import refused
 
 EVIL = "<script>alert(1)</script>"
 PROBLEM = Problem(
@@ -238,7 +239,5 @@ def test_other_priors_of_other_outcomes_keep_their_means_and_change_their_weight
 
 def test_a_margin_may_be_large_where_outcomes_are_numbers_and_not_where_they_are_rates() -> None:
     Design(margin=2.5).check(KINDS)
-    with pytest.raises(
-        ValueError, match=r"margin: 2\.5 is not allowed; must be a number between -1"
-    ):
+    with refused("invalid_problem", "design.margin"):
         Design(margin=2.5).check(PROBLEM)

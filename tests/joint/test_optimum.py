@@ -28,6 +28,7 @@ from decobandit.support import Progress, silent
 from helpers.examples import KINDS, at_stake, heterogeneous, problems, random_prices, random_table
 from helpers.oracles import contents, dual, good_chance, rewards, stage_pulls
 from helpers.reference import REFERENCE
+from helpers.refusals import refused
 
 SMALL = settings(max_examples=40, deadline=None)  # the first example waits for the compiler
 SMALL_STATES = 600  # the recursion tells equal arms apart and has many more
@@ -286,12 +287,12 @@ def test_states_that_do_not_fit_are_refused(stage: int, text: str, message: str)
 
 def test_single_arms_have_no_value_where_sets_are_pulled() -> None:
     policy = OptimalPolicy(Problem.uniform(arms=3, horizon=2, pulls_per_stage=2))
-    with pytest.raises(ValueError, match="stage 0 pulls 2 arms"):
+    with refused("invalid_argument"):
         policy.action_values(0, State.fresh(3))
 
 
 def test_policy_that_cannot_be_kept_is_refused() -> None:
-    with pytest.raises(TooLarge, match=r"needs 2\.7e8 states and 2\.2 GB \(limit 1\.0 GB\)"):
+    with refused("too_large"):
         OptimalPolicy(Problem.uniform(arms=3, horizon=100), limit_bytes=10**9)
 
 
@@ -406,12 +407,12 @@ def test_hopeless_problems_are_refused_at_once(
 ) -> None:
     for name in ("sweep", "sweep_two_arms"):
         monkeypatch.setattr(optimum_module, name, refuse_to_run)
-    with pytest.raises(TooLarge, match=r"exact optimum needs .* states and .*; use"):
+    with refused("too_large"):
         optimum(problem)
 
 
 def test_time_is_a_limit_too() -> None:
-    with pytest.raises(TooLarge, match=r"7\.9e11 states and .* \(limit 5\.0e11 states\)"):
+    with refused("too_large"):
         optimum(Problem.uniform(arms=2, horizon=2480), limit_bytes=10**12)
 
 

@@ -30,6 +30,7 @@ from decobandit.problem.kernels.layout import slab_size
 from decobandit.problem.model import Terminal
 from helpers.examples import KINDS, at_stake, largest_reward, random_state
 from helpers.oracles import expected_reward, rewards, stage_pulls
+from helpers.refusals import refused
 from helpers.values import evaluated
 
 BOUNDS: list[type[IndexPolicy]] = [Ucb1Policy, UcbTunedPolicy, MossPolicy, KlUcbPolicy]
@@ -386,12 +387,12 @@ def test_indices_are_in_units_of_the_largest_reward() -> None:
 
 @pytest.mark.parametrize("policy", BOUNDS)
 def test_bounds_refuse_good_outcomes_that_earn_less(policy: type[IndexPolicy]) -> None:
-    with pytest.raises(ValueError, match="bounds means from above; arm 'arm-0' earns less"):
+    with refused("unsupported", "policy"):
         policy(priors(5, good=0.0, bad=1.0))
 
 
 def test_ogi_refuses_rewards_that_change() -> None:
-    with pytest.raises(ValueError, match=r"'ogi' discounts .* arm 'a' change"):
+    with refused("unsupported", "policy"):
         OgiPolicy(KINDS["seasonal"](5))
 
 
@@ -399,9 +400,9 @@ def test_constants_out_of_range_are_refused() -> None:
     problem = priors(5)
     for policy in (KlUcbPolicy, BayesUcbPolicy):
         for c in (-1.0, math.inf, math.nan):
-            with pytest.raises(ValueError, match=r"^c: .* zero or more"):
+            with refused("invalid_argument", "c"):
                 policy(problem, c=c)
-    with pytest.raises(ValueError, match=r"^c: 2000.0 is not allowed with horizon 5; the chance"):
+    with refused("invalid_argument", "c"):
         BayesUcbPolicy(problem, c=2000.0)
-    with pytest.raises(ValueError, match=r"^explore: 0 pulls of each arm"):
+    with refused("invalid_argument", "explore"):
         ExploreThenCommitPolicy(problem, explore=0)

@@ -11,6 +11,7 @@ from decobandit.prices import at_canonical_prices, solve
 from decobandit.problem import TIE_RULES, Arm, BetaBernoulli, Problem, State
 from helpers.examples import KINDS, largest_reward, random_prices, random_state
 from helpers.oracles import one_arms, stage_pulls
+from helpers.refusals import refused
 
 # -- by hand ------------------------------------------------------------------------------------
 
@@ -138,12 +139,12 @@ def test_deployment_is_a_stage_of_one_choice() -> None:
     [(0, State(good=(1, 0), bad=(0, 0))), (1, State(good=(0, 0), bad=(2, 0)))],
 )
 def test_more_pulls_than_stages_are_refused(stage: int, state: State) -> None:
-    with pytest.raises(ValueError, match="pulls"):
+    with refused("invalid_argument", "state"):
         policy_by_hand().select(stage, state)
 
 
 def test_states_of_another_number_of_arms_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"arms|shorter|longer"):
+    with refused("invalid_argument", "state"):
         policy_by_hand().select(0, State.fresh(3))
 
 
@@ -198,12 +199,12 @@ def test_random_ties_repeat_with_the_seed() -> None:
 
 
 def test_random_ties_need_a_generator() -> None:
-    with pytest.raises(ValueError, match="rng"):
+    with refused("invalid_argument"):
         tied_policy("random").select(8, TIED)
 
 
 def test_unknown_tie_rules_are_refused_with_the_known_ones() -> None:
-    with pytest.raises(ValueError, match=r"^ties: 'any' is not a rule; choose one of ") as info:
+    with refused("invalid_argument", "ties") as info:
         tied_policy("any")
     assert all(rule in str(info.value) for rule in TIE_RULES)
 

@@ -26,6 +26,7 @@ from helpers.episodes import Floats, episodes_of, mixed
 from helpers.examples import KINDS, at_stake, random_state
 from helpers.policies import Bench
 from helpers.program import deco
+from helpers.refusals import refused
 from helpers.values import evaluated
 
 FOUR: list[type[Any]] = [ThompsonPolicy, IdsPolicy, VarianceIdsPolicy, KnowledgeGradientPolicy]
@@ -328,18 +329,18 @@ def test_a_generator_is_needed(policy: type[Any]) -> None:
 @pytest.mark.parametrize("policy", FOUR)
 def test_stages_and_states_that_cannot_be_are_refused(policy: type[Any]) -> None:
     made, rng = policy(mixed(5)), np.random.default_rng(1)
-    with pytest.raises(ValueError, match=r"stage: 5 is not allowed; must be 0..4"):
+    with refused("invalid_argument", "stage"):
         made.select(5, State.fresh(4), rng)
-    with pytest.raises(ValueError, match="state: 3 arms; the problem has 4"):
+    with refused("invalid_argument", "state"):
         made.select(0, State.fresh(3), rng)
-    with pytest.raises(ValueError, match="2 pulls of one arm by stage 1"):
+    with refused("invalid_argument", "state"):
         made.select(1, State(good=(2, 0, 0, 0), bad=(0, 0, 0, 0)), rng)
 
 
 def test_several_pulls_have_no_exact_value() -> None:
     policy = ThompsonPolicy(KINDS["several pulls"](4))
     assert not policy.has_distribution
-    with pytest.raises(ValueError, match="simulate it"):
+    with refused("unsupported", "policy"):
         evaluated(policy)
 
 

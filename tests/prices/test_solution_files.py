@@ -12,6 +12,7 @@ from decobandit import make_policy
 from decobandit.prices import DualSolution, load_solution, read_solution, save_solution, solve
 from decobandit.problem import TIE_RULES, ProblemError
 from helpers.examples import KINDS, random_state
+from helpers.refusals import refused
 
 
 def solved(kind: str, horizon: int = 5) -> DualSolution:
@@ -115,7 +116,7 @@ def test_a_deployment_without_its_price_is_refused(tmp_path: Path) -> None:
     tree = json.loads(path.read_text(encoding="utf-8"))
     del tree["deployment_price"]
     path.write_text(json.dumps(tree), encoding="utf-8")
-    with pytest.raises(ProblemError, match="deployment_price: "):
+    with refused("invalid_problem"):
         load_solution(path)
 
 
@@ -129,12 +130,12 @@ def test_other_json_is_refused(tmp_path: Path, text: str) -> None:
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ProblemError, match="no such file"):
+    with refused("invalid_problem"):
         load_solution(tmp_path / "none.json")
 
 
 @pytest.mark.parametrize("name", ["solution", "solution.txt", "solution.toml"])
 def test_a_name_that_cannot_be_read_back_is_refused_when_saving(tmp_path: Path, name: str) -> None:
-    with pytest.raises(ProblemError, match=r"must be \.json"):
+    with refused("invalid_problem"):
         save_solution(solved("uniform"), tmp_path / name)
     assert list(tmp_path.iterdir()) == []

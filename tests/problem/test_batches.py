@@ -19,6 +19,7 @@ from decobandit import (
     solve,
 )
 from decobandit.problem import best_mean_reward, problem_to_dict, remaining_problem
+from helpers.refusals import refused
 
 BATCH = Problem.uniform(
     arms=3,
@@ -61,7 +62,7 @@ def test_a_file_has_what_is_said_of_batches_only_where_there_are_some(tmp_path: 
 
 def test_a_state_may_have_many_pulls_of_one_arm() -> None:
     State.parse("30/40,0/0,0/0").check(BATCH)
-    with pytest.raises(ValueError, match="at most 80"):
+    with refused("invalid_argument"):
         State.parse("40/81,0/0,0/0").check(BATCH)
     left = remaining_problem(BATCH, 2, State.parse("30/40,0/0,0/0"))
     assert (left.horizon, left.units, left.arms[0].prior) == (2, 4, BetaBernoulli(31, 11))

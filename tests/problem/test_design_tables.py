@@ -7,6 +7,7 @@ import pytest
 
 from decobandit import Problem, ProblemError
 from decobandit.problem import Looks, Rules, Stop, designed_from_dict, problem_from_dict
+from helpers.refusals import refused
 
 TREE: dict[str, Any] = {
     "horizon": 120,
@@ -93,7 +94,7 @@ def test_the_first_look_is_within_the_pulls_of_the_trial(stages: int, pulls: int
     tree = {"horizon": stages, "pulls_per_stage": pulls, "arms": arms}
     stop = {"superiority": 0.9}
     designed_from_dict({**tree, "design": {"looks": {"first": 30}, "stop": stop}})
-    with pytest.raises(ProblemError, match=r"looks\.first: 31 .* at most 30, the pulls of the"):
+    with refused("invalid_problem", "design.looks.first"):
         designed_from_dict({**tree, "design": {"looks": {"first": 31}, "stop": stop}})
 
 

@@ -17,6 +17,7 @@ from decobandit import (
     with_history,
 )
 from decobandit.problem import model_of
+from helpers.refusals import refused
 
 PROBLEM = Problem(
     horizon=4,
@@ -61,14 +62,14 @@ def test_nothing_counts_at_a_discount_of_zero() -> None:
 
 @pytest.mark.parametrize("discount", [-0.1, 1.5, float("nan"), True, "much"])
 def test_discounts_are_from_zero_to_one(discount: object) -> None:
-    with pytest.raises(ValueError, match=r"discount: .* must be 0 to 1"):
+    with refused("invalid_argument", "discount"):
         with_history(PROBLEM, SEEN, discount=discount)  # type: ignore[arg-type]
 
 
 def test_histories_are_those_of_the_arms() -> None:
-    with pytest.raises(ValueError, match="2 arms; must be 4"):
+    with refused("invalid_argument"):
         with_history(PROBLEM, State.parse("1/1,0/0"))
     own = MarkovArm(first="a", states={"a": MarkovState(mean=1.0, next={"on": (1.0, "a")})})
     problem = Problem(horizon=3, arms=[Arm(name="own", prior=own)])
-    with pytest.raises(ValueError, match="own: an arm of own states has no prior"):
+    with refused("invalid_argument"):
         with_history(problem, State.parse("a/2", problem))

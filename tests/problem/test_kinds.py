@@ -27,6 +27,7 @@ from decobandit.problem import (
     problem_from_dict,
     problem_to_dict,
 )
+from helpers.refusals import refused
 
 OWN = {
     "kind": "states",
@@ -146,15 +147,13 @@ def test_refusals_name_the_key_the_value_and_the_rule(
 
 
 def test_chances_of_own_states_sum_to_one() -> None:
-    with pytest.raises(
-        InvalidProblem, match=r"next: 0.9 is not allowed; must have chances that sum"
-    ):
+    with refused("invalid_problem", "states.a.next", kind=InvalidProblem):
         MarkovArm(first="a", states={"a": {"mean": 0, "next": {"x": (0.9, "a")}}})
 
 
 def test_what_is_not_there_for_a_kind_yet_says_so() -> None:
     group = problem_from_dict(TREE).groups[1]
-    with pytest.raises(ValueError, match="not yet for normal arms: only for good and bad outcomes"):
+    with refused("invalid_argument"):
         assert group.alpha
 
 
@@ -250,7 +249,7 @@ def test_outcomes_are_checked_against_the_kind(kind: ArmModel, outcome: str, rul
 )
 def test_a_truth_of_classes_is_chances_that_sum_to_one(truth: object) -> None:
     assert KINDS[3].format.read_truth("0.2+0.3+0.5") == (0.2, 0.3, 0.5)
-    with pytest.raises(ValueError, match="must be 3 chances that sum to 1"):
+    with refused("invalid_argument"):
         KINDS[3].format.read_truth(truth)
 
 

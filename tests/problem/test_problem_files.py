@@ -24,6 +24,7 @@ from decobandit.problem import (
     terminal_table,
 )
 from decobandit.problem.problem_files import Format, parse_problem, parse_tree, save_problem
+from helpers.refusals import refused
 
 EXAMPLE = """
 horizon = 2
@@ -389,17 +390,17 @@ def test_unreadable_text_is_refused_in_one_line(format: Format, text: str, messa
 
 def test_unknown_format_is_refused() -> None:
     other: Any = "yaml"
-    with pytest.raises(ProblemError, match='must be "toml" or "json"'):
+    with refused("invalid_problem"):
         parse_problem("", format=other)
-    with pytest.raises(ProblemError, match='must be "toml" or "json"'):
+    with refused("invalid_problem"):
         format_problem(READ, format=other)
 
 
 @pytest.mark.parametrize("name", ["trial.yaml", "trial", ".toml", "trial.toml.bak"])
 def test_other_suffixes_are_refused(tmp_path: Path, name: str) -> None:
-    with pytest.raises(ProblemError, match=r"must be \.toml or \.json"):
+    with refused("invalid_problem"):
         load_problem(tmp_path / name)
-    with pytest.raises(ProblemError, match=r"must be \.toml or \.json"):
+    with refused("invalid_problem"):
         save_problem(READ, tmp_path / name)
     assert not (tmp_path / name).exists()
 
@@ -414,9 +415,9 @@ def test_missing_file_is_named(tmp_path: Path) -> None:
 def test_unreadable_file_is_named(tmp_path: Path) -> None:
     folder = tmp_path / "folder.toml"
     folder.mkdir()
-    with pytest.raises(ProblemError, match=r"folder\.toml: is a directory"):
+    with refused("invalid_problem"):
         load_problem(folder)
-    with pytest.raises(ProblemError, match=r"folder\.toml: cannot be written: "):
+    with refused("invalid_problem"):
         save_problem(READ, folder)
     with pytest.raises(ProblemError, match="cannot be read: embedded null byte"):
         load_problem("a\0b.toml")

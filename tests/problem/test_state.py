@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from decobandit.problem import Problem, State
+from helpers.refusals import refused
 
 
 @st.composite
@@ -67,13 +68,13 @@ def test_fractional_counts_are_refused() -> None:
 
 @pytest.mark.parametrize(("good", "bad"), [((1, 2), (1,)), ((), ())])
 def test_counts_come_in_pairs(good: tuple[int, ...], bad: tuple[int, ...]) -> None:
-    with pytest.raises(ValueError, match="must be one of each per arm, for at least one arm"):
+    with refused("invalid_argument"):
         State(good=good, bad=bad)
 
 
 def test_fresh_state_has_no_outcomes() -> None:
     assert str(State.fresh(3)) == "0/0,0/0,0/0"
-    with pytest.raises(ValueError, match="at least one arm"):
+    with refused("invalid_argument"):
         State.fresh(0)
 
 
@@ -94,9 +95,9 @@ def test_stage_is_the_number_of_completed_stages() -> None:
     state = State.parse("1/2,0/1,1/1")
     assert [state.stage(1), state.stage(2), state.stage(4)] == [4, 2, 1]
     assert State.fresh(3).stage(2) == 0
-    with pytest.raises(ValueError, match="4 pulls in all; must be a multiple of 3"):
+    with refused("invalid_argument"):
         state.stage(3)
-    with pytest.raises(ValueError, match="0 pulls per stage; must be at least 1"):
+    with refused("invalid_argument"):
         state.stage(0)
 
 

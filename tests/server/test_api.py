@@ -22,6 +22,7 @@ from decobandit.server.record_readers import RecordReaders
 from decobandit.server.tokens import new_token
 from decobandit.trials import open_trial
 from helpers.policies import Bench
+from helpers.refusals import refused
 from helpers.routes import routes_of
 from helpers.web_client import SMALL, Site, answer, asking
 from helpers.web_server import request, served
@@ -373,7 +374,7 @@ def test_an_export_that_nobody_reads_holds_no_place(
     assert all(text.file._rolled for text in unread)  # type: ignore[attr-defined]  # on disk
     with readers.one("ann"), readers.one("ann"), readers.one("bob"):  # no place is held
         pass
-    with pytest.raises(ApiError, match="read the exports"):
+    with refused("busy", kind=ApiError):
         readers.text("ann", make)
     assert "".join(readers.text("bob", make)) == "".join(unread.pop()) == "".join(make())
     unread.pop()  # a client that has gone
@@ -391,7 +392,7 @@ def test_an_export_that_fails_is_an_error_and_holds_nothing(site: Site) -> None:
         raise OSError(28, "No space left on device")
 
     for _ in range(2 * record_readers.MAX_UNREAD):
-        with pytest.raises(ApiError, match="no room for the export: No space left"):
+        with refused("busy", kind=ApiError):
             readers.text("ann", fails)
 
 

@@ -21,6 +21,7 @@ from decobandit.problem import Arm, BetaBernoulli, Problem, Reward, State
 from decobandit.simulation import CHUNK, Simulation, World, simulate
 from helpers.examples import KINDS
 from helpers.policies import Bench
+from helpers.refusals import refused
 from helpers.values import evaluated
 
 FAR = 4.5  # standard errors: one run in 150 000 is further off by chance, and seeds are fixed
@@ -375,7 +376,7 @@ def test_settings_that_make_no_sense_are_refused(settings: Any, message: str) ->
 @pytest.mark.parametrize("kind", ["seasonal", "tabled", "deployed"])
 def test_another_horizon_needs_rewards_that_go_on(kind: str) -> None:
     problem = KINDS[kind](5)
-    with pytest.raises(ValueError, match="another horizon"):
+    with refused("invalid_argument", "true_horizon"):
         simulate(problem, [GreedyPolicy(problem)], true_horizon=4)
 
 
@@ -384,7 +385,7 @@ def test_a_policy_that_pulls_a_wrong_arm_is_refused() -> None:
         def select(self, stage: int, state: State, rng: Any = None) -> tuple[int, ...]:
             return (7,)
 
-    with pytest.raises(ValueError, match="pulls \\(7,\\) at stage 0"):
+    with refused("invalid_argument"):
         simulate(SMALL, [Wrong(GreedyPolicy(SMALL))], draws=2)
 
 
@@ -461,5 +462,5 @@ def test_policies_that_cannot_be_compared_are_refused() -> None:
     ):
         with pytest.raises(ValueError, match=message):
             simulate(SMALL, policies, draws=20)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="'nobody' was simulated"):
+    with refused("invalid_argument", "policy"):
         simulate(SMALL, [GreedyPolicy(SMALL)], draws=20).difference("greedy", "nobody")

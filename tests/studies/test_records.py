@@ -13,6 +13,7 @@ from decobandit import Arm, BetaBernoulli, Problem, Reward, Terminal
 from decobandit.policies import POLICIES
 from decobandit.studies import Cell, CellResult, FinishedCell, collect_folder, rows_of
 from decobandit.studies.records import RegretCurve, ValueEstimate, read_cell, write_cell
+from helpers.refusals import refused
 
 # written by hand, as files have been since the first study
 FILE = """{
@@ -152,7 +153,7 @@ def test_a_file_that_makes_no_record_is_refused_with_the_place(
     path = tmp_path / CELL.file
     # the last of them: there is an estimate with the value of the cell
     path.write_text(new.join(FILE.rsplit(old, maxsplit=1)), encoding="utf-8")
-    with pytest.raises(ValueError, match="not a file of a study") as refusal:
+    with refused("invalid_study") as refusal:
         collect_folder(tmp_path)
     (message,) = str(refusal.value).splitlines()
     assert f"{path}: not a file of a study: {place}" in message

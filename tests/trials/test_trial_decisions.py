@@ -25,7 +25,7 @@ from decobandit.trials.settings import TrialSettings, check_bound, make_settings
 from helpers.examples import KINDS, largest_reward, random_state
 from helpers.oracles import expected_reward, good_chance
 from helpers.policies import NO_INDEX, SINGLE_PULLS, Bench
-from helpers.refusals import check_refusal, unless_refused
+from helpers.refusals import check_refusal, refused, unless_refused
 
 HORIZON = 6
 DRAW = ("thompson", "ids", "v-ids")
@@ -163,7 +163,7 @@ def test_ties_go_by_the_rule_and_open_pulls_count(ties: str) -> None:
 def test_ties_at_random_need_a_generator_and_are_even() -> None:
     policy = DecoPolicy(Problem.uniform(arms=3, horizon=4), [0.9] * 4, ties="random")
     fresh = told(State.fresh(3), 0)
-    with pytest.raises(ValueError, match="rng"):
+    with refused("invalid_argument"):
         decide(policy, fresh, policy.prices)
     rng = np.random.default_rng(4)
     counts = np.bincount([decide(policy, fresh, policy.prices, rng=rng).arm for _ in range(900)])
@@ -336,7 +336,7 @@ def test_many_ways_are_drawn_and_come_close_to_all() -> None:
     error = found.std(axis=0) / 60**0.5
     assert np.all(np.abs(found.mean(axis=0) - average) < 5 * error + 1e-12)
     assert "averaged over 256 draws of 27 open outcomes" in decisions[0].reason
-    with pytest.raises(ValueError, match="rng"):
+    with refused("invalid_argument"):
         decide(policy, pending, np.full(40, 0.7))
 
 
@@ -435,7 +435,7 @@ def test_the_arm_to_keep_is_that_of_the_policy(name: str) -> None:
 
 
 def test_only_the_end_of_a_problem_that_deploys_keeps_an_arm() -> None:
-    with pytest.raises(ValueError, match="deploys no arm"):
+    with refused("invalid_argument"):
         deployment(policy_for("greedy", "uniform"), told(State.fresh(4), 0))
     with pytest.raises(ValueError, match=f"stage must be {HORIZON}"):
         deployment(policy_for("greedy", "deployed"), told(State.fresh(3), 0))

@@ -4,11 +4,10 @@ import os
 import stat
 from pathlib import Path
 
-import pytest
-
 from decobandit.problem import Problem
 from decobandit.trials import StoreError, create_trial, open_store
 from helpers.program import deco
+from helpers.refusals import refused
 
 
 def permissions(path: Path) -> int:
@@ -38,7 +37,7 @@ def test_a_pipe_or_a_device_is_refused_at_once(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.db")
     (tmp_path / "link.db").symlink_to("pipe.db")
     for path in (tmp_path / "pipe.db", tmp_path / "link.db", Path("/dev/null")):
-        with pytest.raises(StoreError, match="not a regular file"):
+        with refused("unavailable", kind=StoreError):
             open_store(path)
     for command in (["trial", "list"], ["trial", "new", "--arms", 2, "--horizon", 3]):
         run = deco(*command, "--db", tmp_path / "pipe.db")

@@ -40,12 +40,13 @@ from decobandit.trials import (
     verify_export,
 )
 from decobandit.trials.decisions import PendingState, decide
-from decobandit.trials.errors import Conflict, Damaged, OutOfRange, TrialError
+from decobandit.trials.errors import Damaged, OutOfRange, TrialError
 from decobandit.trials.events import new_event
 from decobandit.trials.ledger import Ledger
 from decobandit.trials.report import arm_results
 from decobandit.trials.report_text import trial_page
 from helpers.program import deco
+from helpers.refusals import refused
 
 MACHINE = MarkovArm(
     first="new",
@@ -153,17 +154,17 @@ def test_repeated_requests_with_other_spellings_of_an_outcome_are_one(store: Any
     told = trial.tell(slot.id, trial.typed(slot.id, " 1.50"), key="k")
     assert trial.tell(slot.id, np.float64(1.5), key="k") == told
     assert trial.tell(slot.id, 1.5).outcome == 1.5
-    with pytest.raises(Conflict, match="another outcome is on record"):
+    with refused("conflict", "outcome"):
         trial.tell(slot.id, 1.25)
 
 
 def test_own_states_are_recorded_in_order(store: Any) -> None:
     trial = create_trial(Problem(arms=[OWN], horizon=4), policy="greedy", db=store)
     first, second = trial.ask(), trial.ask()
-    with pytest.raises(TrialError, match="an earlier allocation of this arm is pending"):
+    with refused("invalid", "outcome"):
         trial.tell(second.id, "fine")
     trial.tell(first.id, "worn")
-    with pytest.raises(TrialError, match="cannot follow those on record"):
+    with refused("invalid", "outcome"):
         trial.tell(second.id, "worn")
     trial.tell(second.id, "fine")
     assert trial.status().arms[0].seen == "old/2"
@@ -171,7 +172,7 @@ def test_own_states_are_recorded_in_order(store: Any) -> None:
     trial.correct(first.id, "fine", reason="misread")
     third = trial.ask()
     trial.tell(third.id, "worn")
-    with pytest.raises(TrialError, match="cannot follow those on record"):
+    with refused("invalid", "outcome"):
         trial.correct(second.id, "worn", reason="misread")
     assert trial.status().arms[0].seen == "old/3"
     assert trial.replay().ok
@@ -374,7 +375,7 @@ def test_an_outcome_outside_the_plausible_range_has_to_be_confirmed(tmp_path: Pa
         trial = create_trial(Problem(horizon=6, arms=arms), policy="equal", db=store)
         slots = {slot.arm: slot for slot in (trial.ask(), trial.ask())}
         for outcome in (-1.5, 200.5, 700):
-            with pytest.raises(OutOfRange, match="30 to 200"):
+            with refused("out_of_range", "outcome", kind=OutOfRange):
                 trial.tell(slots["old"].id, outcome)
         trial.tell(slots["new"].id, -1.5)
         trial.tell(slots["old"].id, 200.0)
@@ -399,9 +400,9 @@ def test_outcomes_of_a_batch_outside_the_plausible_range_have_to_be_confirmed(
     with open_store(tmp_path / "t.db") as store:
         trial = create_trial(problem, policy="equal", db=store)
         batch = trial.ask()
-        with pytest.raises(OutOfRange, match="of falls: 21"):
+        with refused("out_of_range", "outcome", kind=OutOfRange):
             trial.tell(batch.id, [("falls", 1), ("falls", 21)])
-        with pytest.raises(OutOfRange, match=r"of b: 20\.5"):
+        with refused("out_of_range", "outcome", kind=OutOfRange):
             trial.tell(batch.id, {"b": "41/2"})
         trial.tell(batch.id, {"falls": "40/2"})
         trial.tell(batch.id, {"b": "41/2"}, confirm_range=True)

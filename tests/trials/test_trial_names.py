@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from decobandit.problem import Problem
-from decobandit.trials import Conflict, TrialError, create_trial, open_store, open_trial
+from decobandit.trials import TrialError, create_trial, open_store, open_trial
+from helpers.refusals import refused
 
 PROBLEM = Problem.uniform(arms=2, horizon=3)
 
@@ -32,7 +33,7 @@ def test_names_like_paths_options_or_nothing_are_refused(tmp_path: Path, name: s
 def test_a_name_that_looks_like_another_is_refused(tmp_path: Path, name: str, other: str) -> None:
     with open_store(tmp_path / "t.db") as store:
         made = create_trial(PROBLEM, name=name, db=store)
-        with pytest.raises(Conflict, match="looks like"):
+        with refused("conflict", "name"):
             create_trial(PROBLEM, name=other, db=store)
         assert open_trial(name, db=store).id == made.id
 

@@ -10,10 +10,11 @@ import pytest
 
 from decobandit.problem import Problem
 from decobandit.server.tokens import list_tokens, new_token, revoke_token
-from decobandit.trials import Conflict, Store, TrialError, create_trial, open_store, people_log
+from decobandit.trials import Conflict, Store, create_trial, open_store, people_log
 from decobandit.trials.errors import LimitReached
 from decobandit.trials.people import record_all
 from decobandit.trials.report_text import trial_page
+from helpers.refusals import refused
 
 pytest_plugins = ["helpers.databases"]
 
@@ -110,7 +111,7 @@ def test_unmasking_needs_a_real_reason_and_is_limited_by_person_and_day(
     trial = create_trial(Problem.uniform(arms=2, horizon=20), name="pilot", db=store)
     slots = [trial.ask() for _ in range(8)]
     for reason in (".", "emergency", "x" * 9):
-        with pytest.raises(TrialError, match="at least 10"):
+        with refused("bad_request", "reason"):
             trial.unmask(slots[0].id, reason=reason, by="nurse")
     for slot in slots[:5]:
         trial.unmask(slot.id, reason="an emergency", by="nurse")
@@ -154,6 +155,6 @@ def test_what_is_not_written_leaves_no_record(store: Store) -> None:
     before = kinds(store)
     with pytest.raises(Conflict):
         new_token(store, "ann", "viewer")
-    with pytest.raises(Conflict, match="only administrator"):
+    with refused("conflict"):
         revoke_token(store, "ann")
     assert kinds(store) == before
