@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -142,75 +142,43 @@ def operating_characteristics(
     problem = check_problem(problem)
     refuse_budget(problem, "a design")
     design.check(problem)
-    if exact and not has_unknown_means(problem):
-        raise Unsupported(
-            "exact: the last state of an arm does not tell what its pulls earned; simulate",
-            field="exact",
-        )
-    if exact and not all(group.model.finite for group in problem.groups):
-        raise Unsupported(
-            "exact: measurements, counts and times have infinitely many states; simulate",
-            field="exact",
-        )
-    if exact and problem.random_horizon is not None:
-        raise Unsupported("exact: trials end at random; simulate", field="exact")
+    if exact:
+        _check_exact(problem)
     check_asked(design)
-    names = design.policies or POLICIES
     context = Context(problem, tol=tol, ties=ties, under_rules=True)
-    task = _Task(problem, design, exact, progress)
-    by_scenario: dict[str, list[Characteristics]] = {one.name: [] for one in design.scenarios}
-    levels, notes, interrupted = list[Calibrated](), list[str](), False
-    for name in dict.fromkeys(names):
-        rows: list[Characteristics] = []
-        try:
-            fit, characteristics = task.policy(context, name, calibrate_to)
-            for scenario, row in zip(design.scenarios, characteristics, strict=True):
-                rows.append(row)
-                if fit is not None and fit.scenario == scenario and calibrate_to is not None:
-                    levels.append(_calibrated(fit, calibrate_to, row))
-        except (ValueError, MemoryError) as error:
-            notes.append(f"{name} is left out: {error}")
-            continue
-        except KeyboardInterrupt:
-            interrupted = True
-        for scenario, row in zip(design.scenarios, rows, strict=False):
-            by_scenario[scenario.name].append(row)
-        if interrupted:
-            break
-    if not any(by_scenario.values()):
-        if interrupted:
+    done = _Task(problem, design, exact, progress).compute(context, calibrate_to)
+    if not any(done.rows.values()):
+        if done.interrupted:
             raise KeyboardInterrupt
-        raise InvalidArgument("; ".join(notes))
-    return DesignResult(
-        problem,
-        design,
-        ties,
-        tuple(
-            ScenarioResult(
-                one.name, one.truth, is_null(problem, design, one), tuple(by_scenario[one.name])
-            )
-            for one in design.scenarios
-        ),
-        tuple(levels),
-        tuple(notes),
-        interrupted,
+        raise InvalidArgument("; ".join(done.notes))
+    scenarios = (
+        ScenarioResult(
+            one.name, one.truth, is_null(problem, design, one), tuple(done.rows[one.name])
+        )
+        for one in design.scenarios
     )
+    levels, notes = tuple(done.levels), tuple(done.notes)
+    return DesignResult(problem, design, ties, tuple(scenarios), levels, notes, done.interrupted)
+
+
+def _check_exact(problem: Problem) -> None:
+    """Refuse to follow all states where they are too many, or do not tell all."""
+    reason = ""
+    if not has_unknown_means(problem):
+        reason = "the last state of an arm does not tell what its pulls earned"
+    elif not all(group.model.finite for group in problem.groups):
+        reason = "measurements, counts and times have infinitely many states"
+    elif problem.random_horizon is not None:
+        reason = "trials end at random"
+    if reason:
+        raise Unsupported(f"exact: {reason}; simulate", field="exact")
 
 
 def _calibrated(fit: Fit, alpha: float, row: Characteristics) -> Calibrated:
     """Return a threshold, with the type I error of trials that it was not fitted on."""
     error = 0.0 if row.errors is None else float(str(row.errors["reject"]))
-    return Calibrated(
-        row.policy,
-        alpha,
-        fit.what,
-        fit.threshold,
-        row.reject,
-        error,
-        fit.scenario.name,
-        row.exact,
-        None if row.exact else CONFIDENCE,
-    )
+    tested = (row.reject, error, fit.scenario.name, row.exact, None if row.exact else CONFIDENCE)
+    return Calibrated(row.policy, alpha, fit.what, fit.threshold, *tested)
 
 
 def characteristics_in(
@@ -240,6 +208,16 @@ def is_null(problem: Problem, design: Design, scenario: Scenario) -> bool:
     return all(x <= most + room for k, x in enumerate(worth) if k != control)
 
 
+@dataclass
+class _Finished:
+    """What was computed so far."""
+
+    rows: dict[str, list[Characteristics]]  # by scenario
+    levels: list[Calibrated] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    interrupted: bool = False
+
+
 @dataclass(frozen=True)
 class _Task:
     """A design that is computed, policy by policy."""
@@ -248,6 +226,29 @@ class _Task:
     design: Design
     exact: bool | None
     progress: Report | None
+
+    def compute(self, context: Context, alpha: float | None) -> _Finished:
+        """Compute all policies; those that fail are left out, and Ctrl-C ends it."""
+        scenarios = self.design.scenarios
+        done = _Finished({each.name: [] for each in scenarios})
+        for name in dict.fromkeys(self.design.policies or POLICIES):
+            rows: list[Characteristics] = []
+            try:
+                fit, characteristics = self.policy(context, name, alpha)
+                for scenario, row in zip(scenarios, characteristics, strict=True):
+                    rows.append(row)
+                    if fit is not None and fit.scenario == scenario and alpha is not None:
+                        done.levels.append(_calibrated(fit, alpha, row))
+            except (ValueError, MemoryError) as error:
+                done.notes.append(f"{name} is left out: {error}")
+                continue
+            except KeyboardInterrupt:
+                done.interrupted = True
+            for scenario, row in zip(scenarios, rows, strict=False):
+                done.rows[scenario.name].append(row)
+            if done.interrupted:
+                break
+        return done
 
     def policy(
         self, context: Context, name: str, alpha: float | None
@@ -264,12 +265,9 @@ class _Task:
 
             fit = calibrate(design, nulls, alpha, ends)
             design = fit.design
-        return fit, self.rows(RuledPolicy(player, design.rules), design)
-
-    def rows(self, ruled: RuledPolicy, design: Design) -> Iterator[Characteristics]:
-        """Characteristics, scenario by scenario."""
-        for number, scenario in enumerate(design.scenarios):
-            yield self.row(ruled, design.final_test, scenario, number)
+        ruled, test = RuledPolicy(player, design.rules), design.final_test
+        scenarios = enumerate(design.scenarios)
+        return fit, (self.row(ruled, test, scenario, number) for number, scenario in scenarios)
 
     def row(
         self, ruled: RuledPolicy, test: FinalTest, scenario: Scenario, number: int

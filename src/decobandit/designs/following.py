@@ -7,7 +7,7 @@ good and bad outcomes with one pull per stage and no delay by dense arrays
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from math import comb, log2
 from typing import Any, NamedTuple
@@ -42,13 +42,7 @@ class _Level:
 
     def rows(self, some: Ints | Flags) -> _Level:
         """Return some of the states, or some of them several times."""
-        return _Level(
-            self.pulls[some],
-            self.known[some],
-            self.allowed[some],
-            self.pending[some],
-            self.weight[some],
-        )
+        return _Level(*(getattr(self, each.name)[some] for each in fields(self)))
 
 
 def can_follow(policy: RuledPolicy) -> bool:
