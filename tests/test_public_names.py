@@ -11,6 +11,7 @@ import decobandit
 NAMES = [
     "Arm",
     "BetaBernoulli",
+    "Chain",
     "DecoError",
     "Design",
     "DirichletCategorical",

@@ -36,6 +36,7 @@ TRUTHS = {
     "exponential": [1.0, 2.0, 1.5],
     "Markov": ["-"] * 3,
     "mixed": [0.3, [0.2, 0.3, 0.5], "-"],
+    "restless": ["-"] * 3,
 }
 
 
@@ -45,6 +46,7 @@ def arm_of(outcome: str) -> Callable[[int], Any]:
     from decobandit import (
         Arm,
         BetaBernoulli,
+        Chain,
         DirichletCategorical,
         GammaExponential,
         GammaPoisson,
@@ -69,6 +71,10 @@ def arm_of(outcome: str) -> Callable[[int], Any]:
         "Poisson": lambda k: Arm(name=f"a{k}", prior=GammaPoisson(2 + k, 2)),
         "exponential": lambda k: Arm(name=f"a{k}", prior=GammaExponential(3 + k, 2)),
         "Markov": lambda k: Arm(name=f"a{k}", prior=MarkovArm(first="new", states=steps)),
+        "restless": lambda k: Arm(
+            name=f"a{k}",
+            prior=Chain([[0.9, 0.1], [0.2, 0.8]], [[1, 0], [0.7, 0.3]], [1, 0], [0.5, 0.1 * k]),
+        ),
     }
     mixed = ("binary", "categorical", "Markov")
     arms["mixed"] = lambda k: arms[mixed[k % 3]](k)
@@ -76,7 +82,16 @@ def arm_of(outcome: str) -> Callable[[int], Any]:
 
 
 FAILED = "fails:"  # in place of a refusal: the test does not accept it
-OUTCOMES = ("binary", "categorical", "normal", "Poisson", "exponential", "Markov", "mixed")
+OUTCOMES = (
+    "binary",
+    "categorical",
+    "normal",
+    "Poisson",
+    "exponential",
+    "Markov",
+    "mixed",
+    "restless",
+)
 
 
 def problem_of(outcome: str, shape: str) -> Any:

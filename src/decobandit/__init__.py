@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from .prices import solve as solve
     from .problem import Arm as Arm
     from .problem import BetaBernoulli as BetaBernoulli
+    from .problem import Chain as Chain
     from .problem import Design as Design
     from .problem import DirichletCategorical as DirichletCategorical
     from .problem import GammaExponential as GammaExponential

@@ -290,7 +290,7 @@ def test_an_empty_table_of_each_kind_of_prior_needs_its_kind(document: dict[str,
         "NormalNormal": "normal",
         "GammaPoisson": "gamma",
     }
-    for name, kind in (kinds | {"MarkovArm": "states"}).items():
+    for name, kind in (kinds | {"MarkovArm": "states", "Chain": "chain"}).items():
         assert "kind" in models[name]["required"]
         assert models[name]["properties"]["kind"]["const"] == kind
 

@@ -5,7 +5,8 @@ Imports `problem` and what is below it.
 Values, indices and what units are worth: `one_arm_values.py`, for every model and batch size. The
 states behind them: `graph.py` (arrays, exact states), `grids.py` (grids, and why bounds hold),
 `arm_states.py` (which of them a problem has); what a step does to them `kernels/graph.py`, a stage
-`kernels/units.py`, single pulls of good and bad outcomes `kernels/backward.py`. Calibrated indices:
+`kernels/units.py`, single pulls of good and bad outcomes `kernels/backward.py`. Arms that move at
+rest: `chains.py`. Calibrated indices:
 `calibration.py`, against the paths of `price_paths.py`; Gittins indices by knots, discounted and of
 normal arms `gittins.py`; of other models `row_gittins.py`.
 """
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
     from .calibration import FLAT_STAGES as FLAT_STAGES
     from .calibration import Calibration as Calibration
     from .calibration import TickCalibration as TickCalibration
+    from .chains import chain_states as chain_states
+    from .chains import chains_of as chains_of
+    from .chains import refuse_large_chains as refuse_large_chains
+    from .chains import stage_factors as stage_factors
     from .cones import Cones as Cones
     from .gittins import KnotCalibration as KnotCalibration
     from .gittins import calibrated as calibrated

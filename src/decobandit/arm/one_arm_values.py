@@ -32,6 +32,7 @@ from ..support import (
     worker_count,
 )
 from .arm_states import Rewards, arm_graph, grid_of
+from .chains import ChainValues
 from .kernels.backward import index_terms, stage_index, sweep
 from .kernels.units import raise_values, stage_worths
 
@@ -133,8 +134,11 @@ class OneArmValues:
         self.problem = check_problem(problem)
         self.prices = price_array(prices, problem)
         self.units = problem.units if problem.repeat else 1
-        self._tables: _Slabs | _Rows
-        if problem.is_binary and not problem.repeat:
+        self._tables: _Slabs | _Rows | _Chains
+        if problem.is_restless:
+            grid_of(problem, grid)
+            self._tables = _Chains(problem, self.prices)
+        elif problem.is_binary and not problem.repeat:
             grid_of(problem, grid)
             self._tables = _Slabs(
                 problem, self.prices, KEPT_BYTES if kept_bytes is None else kept_bytes
@@ -151,7 +155,7 @@ class OneArmValues:
     def value(self) -> float:
         """Return the dual function at these prices."""
         groups = self.problem.groups
-        first = sum(group.count * float(self.values(0, k)[0]) for k, group in enumerate(groups))
+        first = sum(group.count * self._tables.first_value(k) for k, group in enumerate(groups))
         return float(first + self.problem.pulls @ self.prices)
 
     def values(self, stage: int, group: int) -> Floats:
@@ -198,19 +202,26 @@ class OneArmValues:
         Between two points of a grid on their chord, beyond its ends as at the end.
         """
         worth = self._tables.worth(stage, group)
-        later = self.values(stage + 1, group)[: len(worth), None]
-        return self._tables.read(np.concatenate([later, worth], axis=1), group, stats)[0]
+        idle = self._tables.idle(stage, group)[: len(worth), None]
+        return self._tables.read(np.concatenate([idle, worth], axis=1), group, stats)[0]
 
     def terms(self, stage: int, group: int, stats: Sequence[float]) -> Terms:
         """Return expected reward and value of information of a pull of one arm, stats (width,).
 
-        Of the pulls of a first unit on average, where there are units.
+        Of the pulls of a first unit on average, where there are units. Of an arm that moves at
+        rest the second is all that a pull changes but its reward.
         """
         return self._tables.terms(stage, group, np.asarray(stats, dtype=float))
 
 
 class _Slabs:
     """Single pulls of good and bad outcomes."""
+
+    def first_value(self, group: int) -> float:
+        return float(self.values(0, group)[0])
+
+    def idle(self, stage: int, group: int) -> Floats:
+        return self.values(stage + 1, group)
 
     def __init__(self, problem: Problem, prices: Floats, kept_bytes: int) -> None:
         self.problem, self.prices = problem, prices
@@ -300,6 +311,12 @@ class _Rows:
         with pool(min(workers, len(self.graphs))) as threads:
             self._values = list(threads.map(self._swept, range(len(self.graphs))))
 
+    def first_value(self, group: int) -> float:
+        return float(self.values(0, group)[0])
+
+    def idle(self, stage: int, group: int) -> Floats:
+        return self.values(stage + 1, group)
+
     def _sizes(self, k: int) -> list[int]:
         """States of every stage 0 .. horizon."""
         per_stage, start = self.rewards[k].per_stage, self.graphs[k].start
@@ -356,3 +373,16 @@ class _Rows:
         total = float(index[0]) + (float(self.beyond(stage, group, stats)) if beyond else 0.0)
         pulls = self.problem.unit if stage < self.problem.horizon else 1
         return Terms(reward, total / pulls - reward)
+
+
+class _Chains(ChainValues):
+    """Arms that move at rest."""
+
+    def beyond(self, stage: int, group: int, stats: Floats) -> Floats:
+        raise NotImplementedError
+
+    def terms(self, stage: int, group: int, stats: Floats) -> Terms:
+        arms = self.problem.groups[group]
+        reward = float(arms.reward_factor[stage] * arms.model.mean(stats))
+        index, _ = self.read(self.index(stage, group)[:, None], group, stats)
+        return Terms(reward, float(index[0]) - reward)

@@ -36,6 +36,7 @@ from ..problem import (
     arm_position,
     check_problem,
     refuse_budget,
+    refuse_restless,
     tie_rule,
     truth_of,
 )
@@ -291,6 +292,7 @@ def follow(
     refuse_budget(problem, "an episode")
     if isinstance(policy, Policy) and policy.problem != problem:
         raise InvalidArgument(f"policy {policy.name!r}: made for another problem", field="policy")
+    refuse_restless(problem, "episodes")
     context = Context(problem, tol=tol, ties=tie_rule(ties), given=solution)
     (policy,) = make_policies(context, [policy])
     solution, seed = context.solution, seed_of(rng)
@@ -353,6 +355,7 @@ def retrace(
     [1, 0]
     """
     refuse_budget(check_problem(problem), "an episode")
+    refuse_restless(problem, "episodes")
     if solution is None:
         solution = whole_solution(problem, tol=tol)
     check_solution(solution, problem)

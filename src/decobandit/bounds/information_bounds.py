@@ -53,7 +53,7 @@ import numpy.typing as npt
 from ..arm import OneArmValues
 from ..joint import ArmStates, distinct_rows
 from ..prices import DualSolution
-from ..problem import Problem
+from ..problem import Problem, refuse_restless
 from ..simulation import (
     CHUNK,
     Chunk,
@@ -114,6 +114,7 @@ def estimate_bound(
 
     The scenarios are the same for every weight.
     """
+    refuse_restless(problem, "information bound")
     clock, seed = Stopwatch(), seed_of(rng)
     world = World(problem, draws=CHUNK + draws, per_draw=1, seed=seed)
     with pool(worker_count(workers)) as threads:

@@ -26,7 +26,7 @@ import numpy as np
 
 from .._version import __version__
 from ..arm import OneArmValues
-from ..joint import ArmStates, exact_stages, optimum, start_optimum
+from ..joint import exact_stages, optimum, start_optimum, states_of_arms
 from ..prices import DualSolution, check_solution, whole_solution
 from ..problem import Problem, best_mean_bound, check_problem
 from ..support import (
@@ -458,8 +458,8 @@ def check_bound_draws(draws: int | None) -> None:
 def _tables_at(problem: Problem, prices: Floats, stage: int) -> Callable[[int, int], Floats]:
     """Return a function of group and pulls: values of these states at a stage and prices."""
     tables = OneArmValues(problem, prices, kept_bytes=0)
-    layers = [ArmStates(group) for group in problem.groups]
-    return lambda group, n: tables.values_of(stage, group, layers[group].layer(n))
+    layers, arm_of = states_of_arms(problem), [group.members[0] for group in problem.groups]
+    return lambda group, n: tables.values_of(stage, group, layers[arm_of[group]].layer(n))
 
 
 def price_paths(problem: Problem, prices: Floats) -> Floats:

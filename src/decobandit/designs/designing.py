@@ -23,6 +23,7 @@ from ..problem import (
     has_unknown_means,
     read_tree,
     refuse_budget,
+    refuse_restless,
 )
 from ..support import InvalidArgument, Report, Stopwatch, Unsupported, obeys_workers, shown
 from .calibrating import CONFIDENCE, Fit, calibrate
@@ -141,6 +142,7 @@ def operating_characteristics(
         raise TypeError(f"design: {shown(design)} is not a decobandit.Design")
     problem = check_problem(problem)
     refuse_budget(problem, "a design")
+    refuse_restless(problem, "designs")
     design.check(problem)
     if exact:
         _check_exact(problem)

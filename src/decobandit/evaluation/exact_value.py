@@ -28,6 +28,7 @@ from ..problem import (
     best_mean_reward,
     best_true_rewards,
     plain_truth,
+    refuse_restless,
     true_means,
     truth_of,
 )
@@ -226,6 +227,8 @@ def evaluate(
     problem = check_subject(problem, policy)
     clock = Stopwatch()
     refuse_infinite(problem, "exact evaluation")
+    if truth is not None:
+        refuse_restless(problem, "values at a truth")
     true_values = None if truth is None else truth_of(truth, problem)
     player = make_policy(problem, policy, tol=tol, ties=ties, solution=solution)
     total = _followed(player, true_values, limit_states, progress, watch)

@@ -114,8 +114,7 @@ class Forward:
     def _run(self) -> Total:
         problem = self.problem
         total = Total(self.merged, np.zeros(problem.stages), np.zeros(problem.n_arms))
-        columns = 1 if self.truth is None else 3
-        level = _Level(np.zeros((1, problem.n_arms), np.int64), np.eye(columns)[:1])
+        level = self._first_level()
         for t in range(problem.stages):
             total.states += len(level.codes)
             answers = self._answers(t, level)
@@ -127,6 +126,19 @@ class Forward:
                 total.pulls[list(group.members)] = total.pulls[list(group.members)].mean()
         self._close(level, total)
         return total
+
+    def _first_level(self) -> _Level:
+        """Return the states before the first stage."""
+        columns = 1 if self.truth is None else 3
+        level = _Level(np.zeros((1, self.problem.n_arms), np.int64), np.eye(columns)[:1])
+        for k, arm in enumerate(self.arms if self.problem.is_restless else ()):
+            chances, stats = arm.model.first_states()
+            codes = np.repeat(level.codes, chances.size, axis=0)
+            codes[:, k] = np.tile(arm.number(0, stats), len(level.codes))
+            moments = np.repeat(level.moments, chances.size, axis=0)
+            moments *= np.tile(chances, len(level.moments))[:, None]
+            level = self._added(0, self._sorted(codes), moments)
+        return level
 
     # -- what the policy does -----------------------------------------------------------------
 
@@ -211,7 +223,8 @@ class Forward:
         for k, arm in enumerate(self.arms):
             codes, pulls = level.codes[answers.rows, k], answers.pulls[:, k]
             deployed = t >= self.problem.horizon
-            for n in np.unique(pulls[pulls > 0]).tolist():
+            least = 0 if self.problem.is_restless else 1  # pulls that earn
+            for n in np.unique(pulls[pulls >= least]).tolist():
                 here = pulls == n
                 value = (
                     self._mean(k, codes[here])
@@ -261,15 +274,20 @@ class Forward:
             part = _Level(level.codes[answers.rows[rows]], moments)
             part = self._deployed(t, part, units) if t >= self.problem.horizon else part
             for k, pulls in enumerate(units if t < self.problem.horizon else ()):
-                if pulls:
+                if pulls or self.problem.is_restless:
                     part = self._pull_arm(t, k, pulls, part)
             parts.append(part)
         codes = np.concatenate([part.codes for part in parts])
+        moments = np.concatenate([part.moments for part in parts])
+        return self._added(t, self._sorted(codes), moments)
+
+    def _sorted(self, codes: Ints) -> Ints:
+        """Return the codes with exchangeable arms in descending order, where they are merged."""
         if self.merged:
             for group in self.problem.groups:
                 members = list(group.members)
                 codes[:, members] = -np.sort(-codes[:, members], axis=1)
-        return self._added(t, codes, np.concatenate([part.moments for part in parts]))
+        return codes
 
     def _deployed(self, t: int, level: _Level, units: list[int]) -> _Level:
         """Earn by the mean of the deployed arm: there is no outcome to wait for."""

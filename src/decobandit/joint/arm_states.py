@@ -209,6 +209,36 @@ class ArmStates:
         return chances, after
 
 
+class RestlessStates(ArmStates):
+    """States of an arm that moves at rest: every layer has all of them, and no pulls are a way."""
+
+    def __init__(self, group: Group, unit: int = 1) -> None:
+        super().__init__(group, unit)
+        states = np.arange(self.model.states(0))
+        self._layers = [np.stack([np.zeros(states.size), states], axis=-1)]
+
+    def number(self, pulls: int, stats: Floats) -> Ints:
+        return np.asarray(stats[..., 1], dtype=np.int64)
+
+    def expected(self, had: int, pulls: int) -> Floats:
+        stats = self.layer(had)
+        return self.model.mean(stats) if pulls else self.model.rest_mean(stats)
+
+    def ways(self, had: int, pulls: int) -> Ways:
+        from scipy.sparse import csr_array
+
+        stats = self.layer(had)
+        move = self.model.transitions if pulls else self.model.rest_transitions
+        chances, after = move(stats)
+        before, way = np.nonzero(chances > 0.0)
+        to = after[before, way, 1].astype(np.int64)
+        shape = (len(stats), len(stats))
+        return Ways(csr_array((chances[before, way], (before, to)), shape=shape))
+
+    def _extend(self) -> None:
+        self._layers.append(self._layers[-1] + (1.0, 0.0))
+
+
 def states_of_arms(
     problem: Problem, truth: Any = None, *, moments: bool = False
 ) -> list[ArmStates]:
@@ -223,7 +253,9 @@ def states_of_arms(
     for arm, k in enumerate(problem.group_of_arm.tolist()):
         parameter = None if truth is None else truth[arm]
         parameter = (parameter,) if isinstance(parameter, float) else parameter
-        if (k, parameter) not in shared:
+        if (k, parameter) not in shared and problem.is_restless:
+            shared[k, parameter] = RestlessStates(problem.groups[k])
+        elif (k, parameter) not in shared:
             shared[k, parameter] = ArmStates(
                 problem.groups[k], unit, truth=parameter, moments=moments
             )

@@ -37,7 +37,6 @@ from .shapes import (
     Ends,
     ShapeProgram,
     ShapeValues,
-    first_value,
     number_of_allotments,
     stored_states,
 )
@@ -213,7 +212,7 @@ def _by_shapes(
     program = ShapeProgram(problem)
     levels = program.optimum(report, keep=keep)
     tables = ShapeValues(program, levels) if keep else None
-    value, stored = first_value(levels), _to_int(sum(states))
+    value, stored = program.first_value(levels), _to_int(sum(states))
     return Optimum(value, stored, _to_int(needed), clock.seconds(), problem, tables)
 
 

@@ -5,7 +5,8 @@
 A shape is how many units every arm has had; its states are an array with an axis per arm, over the
 layer of its pulls (`arm_states.py`). The expectation is a product with one matrix per arm that is
 pulled. Exchangeable arms may be swapped: only shapes whose units descend within a group are stored.
-Single pulls are batches of which an arm takes one unit at most.
+Single pulls are batches of which an arm takes one unit at most. Arms that move at rest have one
+shape: all their states, whatever was pulled.
 
 Notations
     shape (arms,)       units of every arm so far
@@ -17,7 +18,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
-from math import comb, inf
+from math import comb, inf, prod
 
 import numpy as np
 
@@ -54,6 +55,9 @@ def stored_states(problem: Problem, stages: int | None = None) -> list[float]:
     states of a layer to the power of i.
     """
     stages = problem.horizon if stages is None else stages
+    if problem.is_restless:
+        together = prod(int(group.model.states(0)) ** group.count for group in problem.groups)
+        return [float(min(together, int(np.finfo(float).max)))] * (stages + 1)
     units, arms = problem.units * stages, max(group.count for group in problem.groups)
     if not all(group.model.finite for group in problem.groups) or arms * units**2 > (
         MAX_COUNTING_WORK
@@ -108,6 +112,9 @@ def _shared(problem: Problem, units: int) -> Iterator[Shape]:
 
 def sorted_shapes(problem: Problem, stage: int) -> Iterator[Shape]:
     """Shapes before a stage, descending within each group; with a budget, those within it."""
+    if problem.is_restless:
+        yield (0,) * problem.n_arms
+        return
     most = most_units(problem) * stage
 
     def fill(groups: Sequence[int], left: int) -> Iterator[tuple[Shape, ...]]:
@@ -188,7 +195,15 @@ class ShapeProgram:
                 total = total + np.stack([self._on_axis(arm, row) for row in end_values])
             return np.asarray(total.min(axis=0))
 
-        return first_value(self._swept(stage, ended, report, False))
+        return self.first_value(self._swept(stage, ended, report, False))
+
+    def first_value(self, levels: list[Values]) -> float:
+        """Return the value before the first stage, over the states that arms begin in."""
+        (values,) = levels[0].values()
+        for arm in reversed(self.arms):
+            chances, stats = arm.model.first_states()
+            values = values[..., arm.number(0, stats)] @ chances
+        return float(values)
 
     def _swept(
         self, stages: int, ended: Callable[[Shape], Floats], report: Report, keep: bool
@@ -222,6 +237,9 @@ class ShapeProgram:
 
     def _tried(self, shape: Shape) -> Iterator[Shape]:
         """Allotments; of exchangeable arms without pulls the first ones get most."""
+        if self.problem.is_restless:  # arms without pulls may be in different states
+            yield from self.allotments
+            return
         fresh = [[arm for arm in group.members if shape[arm] == 0] for group in self.problem.groups]
         for allotment in self.allotments:
             first = all(
@@ -232,11 +250,12 @@ class ShapeProgram:
 
     def worth(self, stage: int, shape: Shape, allotment: Shape, after: Values) -> Floats:
         """Return what an allotment is worth in the states of a shape, then the best ones."""
-        unit = self.problem.unit
-        values = _unsorted(self.problem, tuple(np.add(shape, allotment).tolist()), after)
+        unit, moves_at_rest = self.problem.unit, self.problem.is_restless
+        to = shape if moves_at_rest else tuple(np.add(shape, allotment).tolist())
+        values = _unsorted(self.problem, to, after)
         reward: Floats | float = 0.0
         for arm, units in enumerate(allotment):
-            if units:
+            if units or moves_at_rest:
                 had, pulls = shape[arm] * unit, units * unit
                 values = _applied(self.arms[arm].ways(had, pulls).chance, values, arm)
                 reward = reward + self._reward(stage, arm, had, pulls)
@@ -270,7 +289,8 @@ class ShapeValues:
         pulls, m = states.pulls, problem.pulls_per_stage
         if np.any(pulls.sum(axis=1) != stage * m) or np.any(pulls % problem.unit):
             raise InvalidArgument(f"state before stage {stage}: no pulls lead to it", field="state")
-        shapes, place = np.unique(pulls // problem.unit, axis=0, return_inverse=True)
+        units = np.zeros_like(pulls) if problem.is_restless else pulls // problem.unit
+        shapes, place = np.unique(units, axis=0, return_inverse=True)
         worths = np.empty((len(pulls), len(self.allotments)))
         for number, shape in enumerate(shapes.tolist()):
             rows = np.flatnonzero(place.reshape(-1) == number)
@@ -300,12 +320,6 @@ class ShapeValues:
             ranked = np.lexsort(-ways[:, arms[::-1]].T)
             chosen[rows] = ranked[tied[rows][:, ranked].argmax(axis=1)]
         return np.asarray(ways[chosen])
-
-
-def first_value(levels: list[Values]) -> float:
-    """Return the value before the first stage."""
-    (first,) = levels[0].values()
-    return float(first.reshape(-1)[0])
 
 
 def _applied(matrix: object, values: Floats, axis: int) -> Floats:

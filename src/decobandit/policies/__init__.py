@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from .recommendation import recommend as recommend
     from .recommendation import recommend_each as recommend_each
     from .repriced import RollingDecoPolicy as RollingDecoPolicy
+    from .restless import WhittlePolicy as WhittlePolicy
     from .ruled import RuledPolicy as RuledPolicy
     from .rules import REASONS as REASONS
     from .rules import RULES as RULES

@@ -9,6 +9,7 @@
     batches                         up to 5 stages, or rewards that change over the stages: the best
                                     of deco-repriced, knowledge-gradient, greedy and deco; else
                                     deco-repriced. Non-binary outcomes: the best of deco and greedy
+    arms that move at rest          deco
 
 The best is the one of largest value, computed exactly where that takes few states. Otherwise
 candidates are compared on common draws, and the first is replaced only by one that earns more by
@@ -46,6 +47,7 @@ class AutoPolicy(Policy):
 
     name = DEFAULT_POLICY
     plans_budget = True
+    serves_restless = True
     cost = "tables"  # of most of the policies that it makes
 
     @classmethod
@@ -75,6 +77,8 @@ class AutoPolicy(Policy):
 def _candidates(context: Context) -> tuple[str, ...]:
     """Names of the policies to compare, the one for larger problems first."""
     problem = context.problem
+    if problem.is_restless:
+        return ("deco",)
     if problem.budget is not None:
         return ("deco", "greedy")
     if problem.has_windows:

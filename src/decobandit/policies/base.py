@@ -49,7 +49,7 @@ from .allocation import (
 from .comparison import Comparison, compare_arms
 from .context import Context
 from .names import POLICIES
-from .requirements import Requirement
+from .requirements import NOT_RESTLESS, Requirement
 
 if TYPE_CHECKING:
     from ..arm import Cones, OneArmValues
@@ -77,6 +77,8 @@ class Policy(Shown, ABC):
         evaluation then merges such arms. Not inherited: every class declares it for itself.
     cost : Cost
         What it costs beside prices.
+    serves_restless : bool
+        Whether it serves arms that also move, or earn, while they are not pulled.
     requires : tuple of callables
         Requirements on the problem, each a sentence or None; see `requirements.py`.
     most_ways : int
@@ -118,6 +120,7 @@ class Policy(Shown, ABC):
     plans_budget: ClassVar[bool] = False
     may_stop: bool = False
     requires: ClassVar[tuple[Requirement, ...]] = ()  # of the problem
+    serves_restless: ClassVar[bool] = False  # arms that move at rest
     selects_only: ClassVar[bool] = False  # whether it answers by its own `select` alone
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -275,6 +278,8 @@ class Policy(Shown, ABC):
         """Why the policy does not serve a problem, in one sentence; None where it does."""
         if problem.budget is not None and not cls.plans_budget:
             return f"policy {cls.name!r} does not keep to a budget; use 'deco' or 'greedy'"
+        if problem.is_restless and not cls.serves_restless:
+            return f"policy {cls.name!r} {NOT_RESTLESS}"
         sentences = (requirement(problem) for requirement in cls.requires)
         reason = next((sentence for sentence in sentences if sentence is not None), None)
         return None if reason is None else f"policy {cls.name!r} {reason}"

@@ -9,6 +9,9 @@ prices of later stages. Q is not always concave in a: the knapsack is solved by 
 over arms, not by marginal gains. Of equal sums one is taken that gives less to arms that stand
 later.
 
+Arms that move at rest: the index is Q(pull) - Q(rest), and where states are at the price, the parts
+of them that are pulled are those of the relaxed solution (`restless.py`).
+
 If an experiment continues beyond its planned horizon, the remaining stages are a new problem, with
 the posteriors as priors and the remaining stages as horizon. Its prices are solved once, at the
 planned end, and used to the true end (`ReplannedDecoPolicy`).
@@ -25,7 +28,7 @@ import numpy.typing as npt
 
 from ..arm import Cones, OneArmValues, Terms
 from ..arm.kernels.transitions import beta_binomial
-from ..prices import MoneyPlan, money_plans, whole_solution
+from ..prices import MoneyPlan, money_plans, relaxed_solution, whole_solution
 from ..problem import DEFAULT_TIES, Problem, State, States, Stats, TieRule, remaining_problem
 from ..support import Floats, Ints, InvalidArgument
 from .allocation import ArmIndex
@@ -34,6 +37,7 @@ from .context import Context
 from .index_policy import IndexPolicy
 from .kernels.batch_units import share_each
 from .kernels.episodes import Episodes, pull
+from .restless import ChainTies
 from .shares import in_parts
 
 Lookup = Callable[[int, Ints, Ints], Floats]  # (group, pulls, good): (states, columns)
@@ -68,6 +72,7 @@ class DecoPolicy(IndexPolicy):
     name = "deco"
     symmetric = True
     plans_budget = True
+    serves_restless = True
     at_fixed_prices = True
 
     def __init__(
@@ -85,7 +90,9 @@ class DecoPolicy(IndexPolicy):
         self.relaxation = OneArmValues(priced, prices)
         self._cones = cones
         self.cost = "tables" if problem.repeat else "light"
-        self.splits_index = not problem.repeat and problem.budget is None
+        special = problem.repeat or problem.is_restless or problem.budget is not None
+        self.splits_index = not special
+        self._chain_ties = ChainTies(problem, self.scale) if problem.is_restless else None
 
     @classmethod
     def make(cls, context: Context) -> Self:
@@ -98,6 +105,8 @@ class DecoPolicy(IndexPolicy):
     @classmethod
     def successor(cls, context: Context, planned: int) -> Policy:
         """Solve the dual again for the remaining stages, from the posteriors at that time."""
+        if context.problem.is_restless:  # no posteriors: prices of the true horizon
+            return cls.make(context)
         return ReplannedDecoPolicy(context.problem, planned, ties=context.ties)
 
     @property
@@ -149,7 +158,20 @@ class DecoPolicy(IndexPolicy):
     def stage_index(self, stage: int) -> Floats:
         return self.relaxation.stage_index(stage)
 
+    @cached_property
+    def _shares(self) -> Floats:
+        """Parts of states at the price that the relaxed solution pulls, (stages, states)."""
+        return relaxed_solution(self.problem, self.prices).shares
+
+    def values(self, stage: int, states: States, rng: np.random.Generator | None = None) -> Floats:
+        values = super().values(stage, states, rng)
+        if self._chain_ties is None:
+            return values
+        return self._chain_ties.mixed(states, values, self.price(stage), self._shares[stage])
+
     def indices(self, stage: int, state: State) -> Floats | None:
+        if self._chain_ties is not None:  # before arms at the price are put in order
+            return np.asarray(super().values(stage, States.of(self.problem, [state]))[0])
         if self.problem.is_binary and not self.batches:
             return np.array([terms.index for terms in self.terms(stage, state)])
         return super().indices(stage, state)

@@ -61,6 +61,7 @@ class OptimalPolicy(IndexPolicy):
 
     name = "optimal"
     symmetric = True
+    serves_restless = True
     requires = (finite_outcomes,)
     cost = "decision"
 

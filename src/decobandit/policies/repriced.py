@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arm import OneArmValues
-from ..prices import DualSolution, whole_solution
+from ..prices import DualSolution, relaxed_solution, whole_solution
 from ..problem import (
     DEFAULT_TIES,
     Arm,
@@ -44,7 +44,8 @@ from .context import Context
 from .deco import DecoPolicy, distinct_states, knapsacks, over_groups, values_of_states
 from .index_policy import IndexPolicy
 from .kernels.batch_units import sum_by_episode
-from .requirements import batches, binary_outcomes, single_pulls
+from .requirements import batches, binary_or_restless, binary_outcomes, single_pulls
+from .restless import ChainTies
 
 SCALES = (0.0, 0.15, 0.3, 0.5, 0.75, 1.0, 1.4)
 SHIFTS = 10  # on either side of none
@@ -229,9 +230,9 @@ class RollingDecoPolicy(IndexPolicy):
     symmetric = True
     plans_budget = True
     cost = "solve"
-    requires = (single_pulls, binary_outcomes)
+    serves_restless = True
+    requires = (single_pulls, binary_or_restless)
     most_ways = 16
-    splits_index = True
 
     def __init__(
         self, solution: DualSolution, *, tol: float = 1e-4, ties: TieRule = DEFAULT_TIES
@@ -239,12 +240,33 @@ class RollingDecoPolicy(IndexPolicy):
         super().__init__(solution.problem, ties=ties)
         self._first = _deco(solution, ties)
         self._tol = tol
+        self.splits_index = not self.problem.is_restless
+        self._chain_ties = ChainTies(self.problem, self.scale) if self.problem.is_restless else None
 
     @classmethod
     def make(cls, context: Context) -> RollingDecoPolicy:
         return cls(context.solution, tol=context.tol, ties=context.ties)
 
+    def values(self, stage: int, states: States, rng: np.random.Generator | None = None) -> Floats:
+        if self._chain_ties is None:
+            return super().values(stage, states, rng)
+        rows = [states.rows([e]) for e in range(len(states))]
+        return np.concatenate([self._restless_values(stage, row) for row in rows])
+
+    def _restless_values(self, stage: int, states: States) -> Floats:
+        """Index of every arm in one joint state, ties by shares: prices of the stages left."""
+        assert self._chain_ties is not None
+        codes = self._chain_ties.codes(states)
+        masses = np.bincount(codes[0], minlength=int(self._chain_ties.start[-1])).astype(float)
+        left = relaxed_solution(
+            self.problem, self._first.prices[stage:], first=stage, masses=masses, tol=self._tol
+        )
+        share = left.shares[0]
+        return self._chain_ties.mixed(states, left.first_index[codes], float(left.prices[0]), share)
+
     def indices(self, stage: int, state: State) -> Floats | None:
+        if self._chain_ties is not None:
+            return super().indices(stage, state)
         # the deployment has no stage after it to price: there the index is the expected reward
         if stage == 0 or stage >= self.problem.horizon:
             return self._first.indices(stage, state)

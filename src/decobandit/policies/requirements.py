@@ -14,6 +14,10 @@ from ..problem import Problem
 
 Requirement = Callable[[Problem], str | None]
 GENERAL = "use 'deco', 'greedy' or 'equal'"  # which serve every problem
+NOT_RESTLESS = (
+    "assumes that an arm stays as it is while it is not pulled; use 'deco', 'deco-rolling' or "
+    "'greedy'"
+)
 
 
 def _unless(holds: Callable[[Problem], bool], sentence: str) -> Requirement:
@@ -40,6 +44,13 @@ one_deployed = _unless(
 )
 binary_outcomes = _unless(
     lambda problem: problem.is_binary, f"has a formula for good and bad outcomes only; {GENERAL}"
+)
+binary_or_restless = _unless(
+    lambda problem: problem.is_binary or problem.is_restless,
+    f"has a formula for good and bad outcomes and for arms that move at rest; {GENERAL}",
+)
+restless_arms = _unless(
+    lambda problem: problem.is_restless, f"prices arms that move at rest; {GENERAL}"
 )
 unknown_means = _unless(
     lambda problem: all(group.model.has_law for group in problem.groups),

@@ -2,6 +2,7 @@
 
 The myopic rule of Bayesian bandits; see Berry and Fristedt, Bandit Problems, 1985. Serves any
 problem. Batches go to one arm, unless arms tie. Within a budget, by expected reward per cost.
+Of arms that move at rest it pulls those that gain most by a pull now, over a stage at rest.
 
 Equal allocation: pull the arm with the fewest pulls, independent of the outcomes.
 
@@ -43,12 +44,14 @@ class GreedyPolicy(IndexPolicy):
     symmetric = True
     plans_budget = True
     per_cost = True
+    serves_restless = True
 
     def is_steady(self, first: int, last: int) -> bool:
         return same_rewards(self.problem, first, last)
 
     def index(self, stage: int, group: int, stats: Floats) -> Floats:
-        return self.reward_of(stage, group, self.problem.groups[group].model.mean(stats))
+        model = self.problem.groups[group].model
+        return self.reward_of(stage, group, model.mean(stats) - model.rest_mean(stats))
 
 
 class EqualPolicy(IndexPolicy):
@@ -56,6 +59,7 @@ class EqualPolicy(IndexPolicy):
 
     name = "equal"
     symmetric = True
+    serves_restless = True
 
     def is_steady(self, first: int, last: int) -> bool:
         return not self.problem.has_windows

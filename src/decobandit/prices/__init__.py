@@ -3,9 +3,10 @@
 Imports `arm` and what is below it.
 
 The search: `search.py`, over a market (`market.py`): `graph_market.py` for every model and batch
-size, `band_market.py` faster for single pulls with good and bad outcomes. A stage's price:
-`kernels/rounds.py`. Ties: `descent.py`, and for the last digits `master.py`. What DeCo plays:
-`canonical.py`. Searches over non-binary outcomes start from fewer stages: `problem/thinning.py`.
+size, `band_market.py` faster for single pulls with good and bad outcomes, `chain_market.py` for
+arms that move at rest. A stage's price: `kernels/rounds.py`. Ties: `descent.py`, and for the last
+digits `master.py`. What DeCo plays: `canonical.py`. Searches over non-binary outcomes start from
+fewer stages: `problem/thinning.py`.
 """
 
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ from ..support.lazy import lazy_names
 
 if TYPE_CHECKING:
     from .canonical import at_canonical_prices as at_canonical_prices
+    from .chain_market import relaxed_solution as relaxed_solution
     from .demand_by_stage import Demand as Demand
     from .demand_by_stage import demand as demand
     from .dual import DualValue as DualValue

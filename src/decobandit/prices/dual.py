@@ -35,6 +35,7 @@ from ..support import (
 )
 from ..support.frames import Shown
 from .band_market import band_market
+from .chain_market import ChainMarket
 from .graph_market import GraphMarket
 from .market import Market
 from .search import HistoryLine, Search, minimise, start_prices
@@ -53,6 +54,8 @@ BATCH_STATE_COST = 10.0  # in states of single pulls
 def market_of(problem: Problem, grid: int | None = None, workers: int | None = None) -> Market:
     """Return the market of a problem; `grid`, `workers` as in `solve`."""
     used, threads = grid_of(problem, grid), worker_count(workers)
+    if problem.is_restless:
+        return ChainMarket(problem)
     if problem.is_binary and not problem.repeat and problem.budget is None:
         return band_market(problem, threads)
     return GraphMarket(problem, used, workers=threads)
@@ -299,6 +302,9 @@ def is_quick(problem: Problem) -> bool:
 
     A search is a few dozen passes; bounds that nobody asked for are computed only if one is short.
     """
+    if problem.is_restless:
+        states = sum(group.model.states(0) for group in problem.groups)
+        return bool(states * problem.stages <= QUICK_ROW_STATES)
     if not problem.is_binary:
         pulls = range(problem.most_pulls if problem.repeat else problem.stages)
         sizes = np.array(

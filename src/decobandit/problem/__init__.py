@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from .models.categorical import DirichletCategorical as DirichletCategorical
     from .models.exponential import ExponentialModel as ExponentialModel
     from .models.exponential import GammaExponential as GammaExponential
+    from .models.markov import Chain as Chain
     from .models.markov import MarkovArm as MarkovArm
     from .models.markov import MarkovModel as MarkovModel
     from .models.markov import MarkovState as MarkovState
@@ -86,6 +87,7 @@ if TYPE_CHECKING:
     from .problem_argument import refuse_budget as refuse_budget
     from .problem_argument import refuse_kind_batches as refuse_kind_batches
     from .problem_argument import refuse_kinds as refuse_kinds
+    from .problem_argument import refuse_restless as refuse_restless
     from .problem_files import format_problem as format_problem
     from .problem_files import load_problem as load_problem
     from .problem_files import read_tree as read_tree

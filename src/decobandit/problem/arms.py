@@ -37,7 +37,7 @@ from .models.base import ArmModel
 from .models.bernoulli import BetaBernoulli
 from .models.categorical import DirichletCategorical
 from .models.exponential import GammaExponential
-from .models.markov import MarkovArm
+from .models.markov import Chain, MarkovArm
 from .models.normal import NormalNormal
 from .models.poisson import GammaPoisson
 
@@ -49,6 +49,7 @@ AnyPrior = (
     | GammaPoisson
     | GammaExponential
     | MarkovArm
+    | Chain
 )
 
 FLAT_PRIOR = BetaBernoulli(1, 1)

@@ -11,6 +11,7 @@ from numbers import Integral, Real
 from typing import Annotated, Any
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import (
     AfterValidator,
     BeforeValidator,
@@ -50,6 +51,7 @@ def line_pattern(without: str = "", *, before: str = "") -> str:
 
 
 Table = tuple[tuple[float, ...], ...]
+FloatArray = NDArray[np.float64]
 Schema = dict[str, Any]
 
 
@@ -121,6 +123,19 @@ def _real(rule: str, allowed: Callable[[float], bool]) -> Callable[[object], flo
         return number if math.isfinite(number) and allowed(number) else refuse(rule, found=value)
 
     return check
+
+
+def finite_array(value: object, dimensions: int, rule: str) -> FloatArray:
+    """Return lists of numbers as an array of so many dimensions; refuse anything else."""
+    try:
+        array = np.asarray(value)
+    except ValueError:  # rows of different lengths
+        refuse(rule, found=value)
+    if array.dtype.kind not in "iuf" or array.ndim != dimensions or not np.isfinite(array).all():
+        refuse(rule, found=value)
+    if array.size and float(np.abs(array).max()) > MAX_SIZE:
+        refuse(f"must not exceed {MAX_SIZE:g} in size", found=value)
+    return np.asarray(array, dtype=float) + 0.0  # -0.0 becomes 0.0
 
 
 def whole_number(low: int, high: int) -> Checked:

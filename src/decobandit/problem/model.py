@@ -31,6 +31,7 @@ from .fields import MAX_ARMS, MAX_PULLS, ArmCount, Flag, NotNegative, PositiveNu
 from .groups import Group, group_of_arm, groups_of
 from .horizon import HorizonOrLaw, RandomHorizon
 from .model_base import Frozen
+from .models.markov import Chain, MarkovArm
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -243,6 +244,8 @@ class Problem(Shown, ProblemFields):
             _check_lengths(arm, position, self.horizon, self.most_pulls)
         _check_windows(self)
         _check_budget(self)
+        if any(arm.prior.restless for arm in self.arms):
+            _check_restless(self)
         if self.terminal is not None and any(arm.terminal is not None for arm in self.arms):
             rule = "must be 0 when an arm has a terminal table: choose one of the two forms"
             refuse(rule, found=self.terminal.deploy, at=("terminal", "deploy"))
@@ -387,6 +390,11 @@ class Problem(Shown, ProblemFields):
         return all(group.is_binary for group in self.groups)
 
     @property
+    def is_restless(self) -> bool:
+        """Whether some arms also move, or earn, at stages at which they are not pulled."""
+        return any(group.model.restless for group in self.groups)
+
+    @property
     def group_of_arm(self) -> IntArray:
         """Position in `groups` of each arm's group, shape (K,)."""
         return group_of_arm(self.groups)
@@ -434,6 +442,30 @@ def _check_unit(unit: int, pulls: int, repeat: bool) -> None:
         refuse("must be 1 unless repeat is true", found=unit, at=("unit",))
     if pulls % unit:
         refuse(f"must divide pulls_per_stage, {pulls}", found=unit, at=("unit",))
+
+
+def _check_restless(problem: Problem) -> None:
+    """Refuse what goes with no arm that moves at rest."""
+    if problem.random_horizon is not None:
+        rule = "must be a number of stages: some arms move at rest"
+        refuse(rule, found=problem.random_horizon.described(), at=("horizon",))
+    if problem.budget is not None:
+        rule = "must be left out: some arms move at rest"
+        refuse(rule, found=problem.budget, at=("budget",))
+    if problem.repeat:
+        rule = "must be false: arms that move at rest are pulled once per stage at most"
+        refuse(rule, found=True, at=("repeat",))
+    if problem.terminal is not None:
+        rule = "must be 0: arms that move at rest have no final mean to deploy"
+        refuse(rule, found=problem.terminal.deploy, at=("terminal", "deploy"))
+    for position, arm in enumerate(problem.arms):
+        if arm.available is not None:
+            rule = "must be left out: some arms move at rest"
+            refuse(rule, found=arm.available, at=("arms", position, "available"))
+        if not isinstance(arm.prior, Chain | MarkovArm):
+            rule = "must be chain or states: another arm moves at rest"
+            kind = getattr(arm.prior, "kind", "beta")
+            refuse(rule, found=kind, at=("arms", position, "prior", "kind"))
 
 
 def _check_lengths(arm: Arm, position: int, horizon: int, most: int) -> None:

@@ -21,7 +21,7 @@ from ..support import (
 from .model import Problem
 from .model_base import ProblemError
 from .models.base import ArmModel, Stats
-from .problem_argument import check_problem
+from .problem_argument import check_problem, refuse_restless
 from .state import State
 
 _WITHOUT_OUTCOME = ("open", "cancelled")  # states of allocations in an exported trial
@@ -100,7 +100,7 @@ def read_outcomes(
     ...                   pulls_column="shown"))
     '3/5,1/4,0/0'
     """
-    check_problem(problem)
+    refuse_restless(check_problem(problem), "recorded outcomes")
     columns = OutcomeColumns(arm_column, outcome_column, good_column, pulls_column)
     counter = _States(problem, columns)
     _read(counter, data)
@@ -114,7 +114,7 @@ def read_tallies(problem: Problem, data: str | Path, columns: OutcomeColumns) ->
 
     Outcomes of own states may begin in any of them: what can follow is known of the trial.
     """
-    check_problem(problem)
+    refuse_restless(check_problem(problem), "recorded outcomes")
     counter = _Tallies(problem, columns)
     _read(counter, data)
     rows = zip(problem.arms, counter.kinds, counter.found, strict=True)

@@ -35,6 +35,14 @@ def refuse_batches(problem: Problem, what: str) -> None:
         )
 
 
+def refuse_restless(problem: Problem, what: str) -> None:
+    """Raise Unsupported for problems with arms that move at rest; `what` does not follow them."""
+    if problem.is_restless:
+        raise Unsupported(
+            f"{what}: not for arms that move at rest; use solve, simulate, evaluate or optimum"
+        )
+
+
 def refuse_kind_batches(problem: Problem, what: str) -> None:
     """Refuse batches with non-binary outcomes."""
     if problem.repeat and not problem.is_binary:

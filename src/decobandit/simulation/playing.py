@@ -89,12 +89,17 @@ class _Episodes:
         self.turns, self.world, self.chunk, self.gap, self.played = turns, world, chunk, gap, played
         self.rng, self.place = chunk.rng(), world.place(chunk.number)
         self.stats = np.array(States.initial(world.problem, len(chunk.keys)).stats)
+        self.restless = [k for k, g in enumerate(world.problem.groups) if g.model.restless]
         self.pulls = np.zeros(chunk.keys.shape, np.int64)
         self.draw = np.repeat(np.arange(len(chunk.weights)), world.per_draw)
         self.earned, self.predicted = np.zeros((2, len(chunk.keys)))
         budget = world.problem.budget
         self.spent = None if budget is None else np.zeros(len(chunk.keys))
         self.outcomes = outcomes_of(world.problem, chunk)
+        for k in self.restless:
+            group = world.problem.groups[k]
+            begun = self.outcomes[k].begun(world.problem.horizon)
+            self.stats[:, list(group.members), : group.model.width] = begun
 
     def play(self, steps: Steps) -> None:
         """Play all stages and book what came of them."""
@@ -113,6 +118,8 @@ class _Episodes:
                 states_now = States(world.problem, self.stats)
                 terms[:, stage] = self._by_draw(self.gap.terms(stage, states_now, pulls))
             expected = np.zeros(len(pulls))
+            for k in self.restless:  # before others: they move from where they are now
+                self._rest(stage, k, pulls, expected)
             for k in range(len(world.problem.groups)):
                 self._pull(stage, k, pulls, expected)
             means[:, stage] = self._by_draw(expected)
@@ -171,6 +178,19 @@ class _Episodes:
         self.predicted += np.bincount(e, count * (base + factor * posterior), E)
         expected += np.bincount(e, count * (base + factor * mean), E)
 
+    def _rest(self, stage: int, k: int, pulls: Ints, expected: Floats) -> None:
+        """Move the arms of a group that are not pulled, and add what they earned."""
+        group = self.world.problem.groups[k]
+        arms, factor = np.array(group.members), group.reward_factor[stage]
+        e, member = np.nonzero(pulls[:, arms] == 0)
+        arm = arms[member]
+        stats = self.stats[e, arm, : group.model.width]
+        earned = np.bincount(e, factor * group.model.rest_mean(stats), len(pulls))
+        self.stats[e, arm, : group.model.width] = self.outcomes[k].rested(e, member, stage, stats)
+        self.earned += earned
+        self.predicted += earned
+        expected += earned
+
     def _one_by_one(
         self,
         stage: int,
@@ -187,7 +207,10 @@ class _Episodes:
         for j in range(int(count.max())):
             now = np.flatnonzero(count > j)
             stats = self.stats[e[now], arm[now], : model.width]
-            outcome = outcomes.one(e[now], member[now], self.pulls[e[now], arm[now]] + j, stats)
+            number = self.pulls[e[now], arm[now]] + j
+            if model.restless:  # outcomes go by stage, as what happens at rest does
+                number = np.full(now.shape, stage)
+            outcome = outcomes.one(e[now], member[now], number, stats)
             value = model.value(stats, outcome)
             self.stats[e[now], arm[now], : model.width] = model.update(stats, outcome)
             total[now] += value

@@ -5,7 +5,8 @@ the run: the same seed gives the same numbers, whatever the number of threads, a
 the full chunks of fewer. All policies meet the same chunks. Where a beta prior is nearly certain,
 draws have weights: `Proposal`.
 
-The j-th outcome of an arm in an episode is the same whatever policy pulls it, and whenever. Of
+The j-th outcome of an arm in an episode is the same whatever policy pulls it, and whenever; arms
+that move at rest have one uniform per stage, pulled or not, and one for their first state. Of
 classes, own states and counts it is computed from the key of that arm in that episode
 (`kernels/outcomes.py`); of any other model, streams of outcomes are drawn beforehand.
 """
@@ -273,6 +274,13 @@ class World:
         )
         return np.where(np.isnan(rewards), np.nanmax(rewards, axis=0), rewards)
 
+    @property
+    def _counted(self) -> Floats:
+        """Rewards of a stage, (stages,): one per pull, or one per arm where arms earn at rest."""
+        if self.problem.is_restless:
+            return np.full(self.pulls.shape, float(self.problem.n_arms))
+        return self.pulls
+
     @cached_property
     def _last_rewards(self) -> list[tuple[int, Floats]]:
         """Numbers of arms, and their tables of last rewards."""
@@ -281,7 +289,7 @@ class World:
     @cached_property
     def ranges(self) -> Floats:
         """How far apart the rewards of two episodes can be, by stage; last rewards at the end."""
-        ranges = self.pulls * np.ptp(self._rewards, axis=0)
+        ranges = self._counted * np.ptp(self._rewards, axis=0)
         ranges[-1] += sum(count * float(np.ptp(table)) for count, table in self._last_rewards)
         return np.asarray(ranges, dtype=np.float64)
 
@@ -289,13 +297,13 @@ class World:
     def size(self) -> float:
         """Largest sum of the absolute rewards of an episode."""
         last = sum(count * float(np.abs(table).max()) for count, table in self._last_rewards)
-        return float(self.pulls @ np.abs(self._rewards).max(axis=0)) + last
+        return float(self._counted @ np.abs(self._rewards).max(axis=0)) + last
 
     @cached_property
     def most(self) -> float:
         """What no episode earns more than; of outcomes that are numbers, seldom."""
         last = sum(count * float(table.max()) for count, table in self._last_rewards)
-        return float(self.pulls @ self._rewards.max(axis=0)) + last
+        return float(self._counted @ self._rewards.max(axis=0)) + last
 
     def missed(self, means: Floats, weights: Floats, pulls: Floats | None = None) -> Missed:
         """Return what draws of these means and weights may have missed.
@@ -367,6 +375,18 @@ class Outcomes:
         return np.asarray(
             1 - outcome if isinstance(self.model, BernoulliModel) else outcome, dtype=float
         )
+
+    def rested(self, e: Ints, member: Ints, stage: int, stats: Floats) -> Floats:
+        """Return the statistics after a stage without a pull, of arms that move then."""
+        uniforms = np.empty(e.shape)
+        draw_uniforms(self._keys[e, member], np.full(e.shape, stage), uniforms)
+        return self.model.rested(uniforms, stats)
+
+    def begun(self, number: int) -> Floats:
+        """Return first statistics by the uniform of a number, (episodes, members, width)."""
+        uniforms = np.empty(self._keys.size)
+        draw_uniforms(self._keys.ravel(), np.full(self._keys.size, number), uniforms)
+        return self.model.begun(uniforms.reshape(self._keys.shape))
 
     @property
     def tallied(self) -> bool:

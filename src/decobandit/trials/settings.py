@@ -35,6 +35,7 @@ from ..problem import (
     problem_from_dict,
     problem_to_dict,
     refuse_budget,
+    refuse_restless,
     tie_rule,
 )
 from ..support import Floats, InvalidArgument, Once
@@ -189,6 +190,7 @@ def make_settings(
     `bound`: whether to solve it for the bound alone; None: if that is quick.
     """
     refuse_budget(problem, "a trial")
+    refuse_restless(problem, "trials")
     if solution is not None and solution.problem != problem:
         raise TrialError("the solution is of another problem", field="solution")
     context = Context(problem, tol=tol, ties=tie_rule(ties), given=solution)

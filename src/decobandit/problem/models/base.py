@@ -146,6 +146,33 @@ class ArmModel(ABC):
         """Convert entries of a stream to outcomes of arms in these states."""
         return drawn
 
+    # -- arms that move at rest ---------------------------------------------------------------
+
+    @property
+    def restless(self) -> bool:
+        """Whether an arm that is not pulled may change its state, or earn."""
+        return False
+
+    def first_states(self) -> tuple[Floats, Floats]:
+        """Chances (J,) and statistics (J, width) of an arm that has not been pulled."""
+        return np.ones(1), np.array([self.initial()], dtype=float)
+
+    def rest_mean(self, stats: Floats) -> Floats:
+        """Return what a stage without a pull counts, (...)."""
+        return np.zeros(stats.shape[:-1])
+
+    def rest_transitions(self, stats: Floats) -> tuple[Floats, Floats]:
+        """Chances (..., J) and statistics (..., J, width) after a stage without a pull."""
+        return np.ones((*stats.shape[:-1], 1)), stats[..., None, :]
+
+    def rested(self, drawn: Floats, stats: Floats) -> Floats:
+        """Statistics after a stage without a pull, decided by uniform numbers, (..., width)."""
+        return stats
+
+    def begun(self, drawn: Floats) -> Floats:
+        """First statistics decided by uniform numbers, (..., width)."""
+        return np.broadcast_to(np.array(self.initial(), dtype=float), (*drawn.shape, self.width))
+
     # -- outcomes that are pending ------------------------------------------------------------
 
     def expected(self, stats: Floats, number: Ints) -> Floats:
@@ -356,6 +383,11 @@ class PriorTable(Frozen):
     """
 
     arm_fields: ClassVar[frozenset[str]] = frozenset()
+
+    @property
+    def restless(self) -> bool:
+        """Whether an arm that is not pulled may change its state, or earn."""
+        return False
 
     @plain_init
     def __init__(self, /, *values: Any, **fields: Any) -> None:

@@ -1,23 +1,33 @@
-"""An arm with named states, and the chances of going from one to another by a pull."""
+"""Arms with states, and the chances of going from one to another by a pull, and perhaps at rest.
+
+`MarkovArm` has named states and outcomes, `Chain` two transition matrices. An arm that also moves,
+or earns, where it is not pulled is *restless*: all arms of its problem then move at every stage.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import (
+    Field,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
 
-from ...support import Floats, InvalidArgument, is_count, refuse, shown
-from ..fields import Chance, FirstErrorOfTable, Number, Word
-from ..model_base import Frozen
+from ...support import Floats, Ints, InvalidArgument, is_count, refuse, shown
+from ..fields import Chance, Checked, FirstErrorOfTable, Number, Word, finite_array
+from ..model_base import Frozen, plain_init
 from .base import ArmModel, Outcome, OutcomeFormat, PriorTable, Stats, no_outcome
 from .categorical import SUM_TOLERANCE
 
 MOST_OWN_STATES = 10_000
+MOST_CHAIN_STATES = 1_000  # whose matrices are dense
 
 
 class MarkovState(Frozen):
@@ -29,6 +39,11 @@ class MarkovState(Frozen):
         Expected reward of a pull.
     next : mapping
         By the name of an outcome: its chance, and the state that follows. Chances sum to 1.
+    rest : mapping, optional
+        Where the arm goes if it is not pulled: chances by the name of a state, which sum to 1. It
+        stays by default.
+    rest_reward : float
+        Expected reward of a stage at which the arm is not pulled.
 
     Examples
     --------
@@ -41,13 +56,27 @@ class MarkovState(Frozen):
     next: Annotated[dict[Word, tuple[Chance, Word]], FirstErrorOfTable] = Field(
         description="By outcome: its chance, and the state that follows."
     )
+    rest: Annotated[dict[Word, Chance], FirstErrorOfTable] | None = Field(
+        default=None, description="Where the arm goes if it is not pulled: chances by state."
+    )
+    rest_reward: Number = Field(default=0.0, description="Expected reward if it is not pulled.")
 
     @model_validator(mode="after")
     def _check_chances(self) -> Self:
-        total = math.fsum(chance for chance, _ in self.next.values())
-        if abs(total - 1.0) > SUM_TOLERANCE:
-            refuse("must have chances that sum to 1", found=total, at=("next",))
+        sums = {"next": math.fsum(chance for chance, _ in self.next.values())}
+        if self.rest is not None:
+            sums["rest"] = math.fsum(self.rest.values())
+        for key, total in sums.items():
+            if abs(total - 1.0) > SUM_TOLERANCE:
+                refuse("must have chances that sum to 1", found=total, at=(key,))
         return self
+
+    @model_serializer(mode="wrap")
+    def _leave_out_rest(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        table = handler(self)
+        if self.rest is None and self.rest_reward == 0.0:
+            return {key: table[key] for key in ("mean", "next")}
+        return {key: value for key, value in table.items() if value is not None}
 
 
 class MarkovArm(PriorTable):
@@ -93,10 +122,59 @@ class MarkovArm(PriorTable):
         for name, state in self.states.items():
             for outcome, (_, to) in state.next.items():
                 _check_name(to, self.states, ("states", name, "next", outcome, 1))
+            for to in state.rest or ():
+                _check_name(to, self.states, ("states", name, "rest", to))
         return self
+
+    @property
+    def restless(self) -> bool:
+        states = self.states.values()
+        return any(state.rest is not None or state.rest_reward for state in states)
 
     def arm_model(self, arm: Any) -> MarkovModel:
         return MarkovModel(self)
+
+    # -- what the model asks for --------------------------------------------------------------
+
+    def rewards(self) -> tuple[Floats, Floats]:
+        """Return the expected rewards of a stage at rest and of a pull, by state."""
+        states = self.states.values()
+        rest = np.array([state.rest_reward for state in states])
+        return rest, np.array([state.mean for state in states])
+
+    def pull_moves(self) -> tuple[Floats, Ints]:
+        """Chances of the outcomes of a pull, (S, J), and the states that follow."""
+        states = self.states.values()
+        return self._moves([list(state.next.values()) for state in states])
+
+    def rest_moves(self) -> tuple[Floats, Ints]:
+        """Chances of the ways that an arm goes at rest, (S, J), and the states that follow."""
+        rows = []
+        for name, state in self.states.items():
+            law = {name: 1.0} if state.rest is None else state.rest
+            rows.append([(chance, to) for to, chance in law.items()])
+        return self._moves(rows)
+
+    def _moves(self, rows: list[list[tuple[float, str]]]) -> tuple[Floats, Ints]:
+        place = {name: number for number, name in enumerate(self.states)}
+        chances = np.zeros((len(rows), max(map(len, rows))))
+        after = np.zeros(chances.shape, np.int64)
+        for number, row in enumerate(rows):
+            chances[number, : len(row)] = [chance for chance, _ in row]
+            after[number, : len(row)] = [place[to] for _, to in row]
+        return chances, after
+
+    def first_law(self) -> Floats:
+        """Chances of the states of an arm that has not been pulled, (S,)."""
+        return np.array([float(name == self.first) for name in self.states])
+
+    def state_names(self) -> tuple[str, ...]:
+        """Names of the states."""
+        return tuple(self.states)
+
+    def outcome_names(self, state: int) -> list[str]:
+        """Names of the outcomes of a pull in a state, in their order."""
+        return list(self.states[self.state_names()[state]].next)
 
 
 def _check_name(name: str, states: Mapping[str, MarkovState], at: tuple[int | str, ...]) -> None:
@@ -104,11 +182,154 @@ def _check_name(name: str, states: Mapping[str, MarkovState], at: tuple[int | st
         refuse(f"must be one of the states: {', '.join(list(states)[:8])}", found=name, at=at)
 
 
+def _check_matrix(value: object) -> tuple[tuple[float, ...], ...]:
+    rule = "must be a square matrix of chances: rows of numbers, zero or more, that sum to 1"
+    matrix = finite_array(value.toarray() if hasattr(value, "toarray") else value, 2, rule)
+    if matrix.shape[0] != matrix.shape[1] or not 1 <= len(matrix) <= MOST_CHAIN_STATES:
+        refuse(f"{rule}; at most {MOST_CHAIN_STATES} states", found=matrix.shape)
+    sums = matrix.sum(axis=1)
+    for row in np.flatnonzero((matrix < 0.0).any(axis=1)):
+        refuse("must be zero or more", found=float(matrix[row].min()), at=(int(row),))
+    for row in np.flatnonzero(np.abs(sums - 1.0) > SUM_TOLERANCE):
+        refuse("must have chances that sum to 1", found=float(sums[row]), at=(int(row),))
+    return tuple(map(tuple, matrix.tolist()))
+
+
+def _check_vector(value: object) -> tuple[float, ...]:
+    return tuple(finite_array(value, 1, "must be a list of numbers, one per state").tolist())
+
+
+def _check_first(value: object) -> int | tuple[float, ...]:
+    if isinstance(value, int | np.integer) and not isinstance(value, bool):
+        return int(value)
+    rule = "must be the number of a state, or a list of chances that sum to 1"
+    law = finite_array(value, 1, rule)
+    if abs(law.sum() - 1.0) > SUM_TOLERANCE or (law < 0.0).any():
+        refuse(rule, found=law.tolist())
+    return tuple(law.tolist())
+
+
+_NUMBERS = {"type": "array", "items": {"type": "number"}}
+_CHANCES = {"type": "array", "items": {"type": "number", "minimum": 0, "maximum": 1}}
+Matrix = Annotated[
+    tuple[tuple[float, ...], ...], Checked(_check_matrix, {"type": "array", "items": _CHANCES})
+]
+Vector = Annotated[tuple[float, ...], Checked(_check_vector, _NUMBERS)]
+FirstState = Annotated[
+    int | tuple[float, ...],
+    Checked(_check_first, {"anyOf": [{"type": "integer", "minimum": 0}, _CHANCES]}),
+]
+
+
+class Chain(PriorTable):
+    """A restless arm: a Markov chain that moves by one matrix at rest and by another when pulled.
+
+    Its states, numbered from 0, are observed. Matrices are lists of rows, arrays or sparse
+    matrices.
+
+    Parameters
+    ----------
+    rest, pull : matrix
+        (S, S) transition probabilities of an arm that is not pulled, and of one that is.
+    rest_reward, reward : sequence of float
+        (S,) expected reward of a stage by state, without and with a pull.
+    first : int or sequence of float
+        State of an arm before the first stage, or chances of all states; it is observed before the
+        first decision.
+
+    Examples
+    --------
+    >>> from decobandit import Chain, Problem
+    >>> wear = Chain([[0.9, 0.1], [0, 1]], [[1, 0], [1, 0]], [1, 0.2], [0.5, 0.5])
+    >>> Problem.uniform(arms=3, horizon=10, prior=wear).groups[0].model.restless
+    True
+    """
+
+    kind: Literal["chain"] = "chain"
+    rest: Matrix = Field(description="Transition probabilities of an arm that is not pulled.")
+    pull: Matrix = Field(description="Transition probabilities of an arm that is pulled.")
+    rest_reward: Vector = Field(description="Expected reward at rest, by state.")
+    reward: Vector = Field(description="Expected reward of a pull, by state.")
+    first: FirstState = Field(default=0, description="First state, or chances of all states.")
+
+    @property
+    def restless(self) -> bool:
+        return True
+
+    @plain_init
+    def __init__(
+        self,
+        rest: Any,
+        pull: Any,
+        rest_reward: Any,
+        reward: Any,
+        first: Any = 0,
+        *,
+        kind: Any = "chain",
+    ) -> None:
+        rewards = {"rest_reward": rest_reward, "reward": reward}
+        super().__init__(kind=kind, rest=rest, pull=pull, **rewards, first=first)
+
+    def __hash__(self) -> int:  # equal arms mostly share one object: matrices are rarely compared
+        return hash((self.rest_reward, self.reward, self.first))
+
+    @model_validator(mode="after")
+    def _check_sizes(self) -> Self:
+        states = len(self.rest)
+        for key in ("pull", "rest_reward", "reward"):
+            if len(getattr(self, key)) != states:
+                rule = f"must be of {states} states, as rest"
+                refuse(rule, found=len(getattr(self, key)), at=(key,))
+        if isinstance(self.first, int):
+            if not 0 <= self.first < states:
+                refuse(f"must be 0 to {states - 1}", found=self.first, at=("first",))
+        elif len(self.first) != states:
+            refuse(f"must be of {states} states, as rest", found=len(self.first), at=("first",))
+        return self
+
+    def arm_model(self, arm: Any) -> MarkovModel:
+        return MarkovModel(self)
+
+    def rewards(self) -> tuple[Floats, Floats]:
+        """Return the expected rewards of a stage at rest and of a pull, by state."""
+        return np.array(self.rest_reward), np.array(self.reward)
+
+    def pull_moves(self) -> tuple[Floats, Ints]:
+        """Chances of the next states, (S, S), and these."""
+        return self._moves(self.pull)
+
+    def rest_moves(self) -> tuple[Floats, Ints]:
+        """Chances of the next states at rest, (S, S), and these."""
+        return self._moves(self.rest)
+
+    @staticmethod
+    def _moves(matrix: tuple[tuple[float, ...], ...]) -> tuple[Floats, Ints]:
+        chances = np.array(matrix)
+        return chances, np.broadcast_to(np.arange(len(chances)), chances.shape)
+
+    def first_law(self) -> Floats:
+        """Chances of the first states, (S,)."""
+        if isinstance(self.first, int):
+            return np.asarray(np.eye(len(self.rest))[self.first])
+        return np.array(self.first)
+
+    def state_names(self) -> tuple[str, ...]:
+        """Names of the states: their numbers."""
+        return tuple(map(str, range(len(self.rest))))
+
+    def outcome_names(self, state: int) -> tuple[str, ...]:
+        """Names of the outcomes of a pull: the states that follow."""
+        return self.state_names()
+
+
 @dataclass(frozen=True)
 class MarkovModel(ArmModel):
-    """Statistics: pulls, position of the state. An outcome: its position in the state's `next`."""
+    """Statistics: pulls, position of the state. An outcome: its position in the state's outcomes.
 
-    table: MarkovArm
+    A restless arm that is not pulled changes its state, and not its pulls.
+    """
+
+    table: MarkovArm | Chain
 
     word = "own"
     finite = True
@@ -123,48 +344,69 @@ class MarkovModel(ArmModel):
     @cached_property
     def names(self) -> tuple[str, ...]:
         """The states."""
-        return tuple(self.table.states)
+        return self.table.state_names()
+
+    @cached_property
+    def restless(self) -> bool:
+        return self.table.restless
 
     def states(self, pulls: int) -> float:
         return float(len(self.names))
 
     @cached_property
+    def rewards(self) -> tuple[Floats, Floats]:
+        """Expected rewards of a stage at rest, and of a pull, by state."""
+        return self.table.rewards()
+
+    @property
     def means(self) -> Floats:
         """Expected reward of a pull by state."""
-        return np.array([state.mean for state in self.table.states.values()])
+        return self.rewards[1]
 
     @property
     def usual(self) -> tuple[float, float]:
-        return float(self.means.min()), float(self.means.max())
+        rewards = np.concatenate(self.rewards) if self.restless else self.means
+        return float(rewards.min()), float(rewards.max())
 
     @cached_property
-    def _chances(self) -> Floats:
-        return self._by_outcome(lambda link: link[0])
+    def _moves(self) -> tuple[Floats, Ints]:
+        return self.table.pull_moves()
+
+    @cached_property
+    def _rest_moves(self) -> tuple[Floats, Ints]:
+        return self.table.rest_moves()
 
     @cached_property
     def _below(self) -> Floats:
-        """Return cumulative probabilities of outcomes, exactly 1 from a state's last one on."""
-        last = [len(state.next) - 1 for state in self.table.states.values()]
-        outcomes = np.arange(self._chances.shape[1])
-        sure = outcomes >= np.array(last)[:, None]
-        return np.where(sure, 1.0, np.cumsum(self._chances, axis=1))[:, :-1]
+        return _cumulated(self._moves[0])
 
     @cached_property
-    def _next(self) -> Floats:
-        return self._by_outcome(lambda link: float(self.names.index(link[1])))
+    def _rest_below(self) -> Floats:
+        return _cumulated(self._rest_moves[0])
 
-    def _by_outcome(self, part: Callable[[tuple[float, str]], float]) -> Floats:
-        rows = [list(map(part, state.next.values())) for state in self.table.states.values()]
-        widest = max(map(len, rows))
-        return np.array([row + [0.0] * (widest - len(row)) for row in rows])
+    @cached_property
+    def first_law(self) -> Floats:
+        """Chances of the first states, (S,)."""
+        return self.table.first_law()
 
     def links(self, state: int) -> list[tuple[float, int]]:
         """Chances of the outcomes of a pull in a state, and the states that follow."""
-        following = self.table.states[self.names[state]].next.values()
-        return [(chance, self.names.index(to)) for chance, to in following]
+        pairs = zip(*(part[state].tolist() for part in self._moves), strict=True)
+        return [(chance, to) for chance, to in pairs if chance > 0.0]
+
+    def moves(self, pulled: bool) -> tuple[Ints, Ints, Floats]:
+        """Where states lead, row by row: number of ways (S,), next states and their chances."""
+        chances, after = self._moves if pulled else self._rest_moves
+        possible = chances > 0.0
+        return possible.sum(axis=1), after[possible], chances[possible]
 
     def initial(self) -> Stats:
-        return (0, self.names.index(self.table.first))
+        return (0, int(self.first_law.argmax()))
+
+    def first_states(self) -> tuple[Floats, Floats]:
+        possible = np.flatnonzero(self.first_law)
+        stats = np.stack([np.zeros(possible.size), possible.astype(float)], axis=-1)
+        return self.first_law[possible], stats
 
     def pulls(self, stats: Floats) -> Floats:
         return stats[..., 0]
@@ -172,18 +414,22 @@ class MarkovModel(ArmModel):
     def mean(self, stats: Floats) -> Floats:
         return self.means[stats[..., 1].astype(np.int64)]
 
+    def rest_mean(self, stats: Floats) -> Floats:
+        return self.rewards[0][stats[..., 1].astype(np.int64)]
+
     def sd(self, stats: Floats) -> Floats:
         raise InvalidArgument("own arms: their states say nothing of how sure a mean is")
 
     def excess(self, stats: Floats, c: Floats) -> Floats:
         state = stats[..., 1].astype(np.int64)
-        following = self.means[self._next[state].astype(np.int64)]
-        beyond = np.maximum(following - np.asarray(c)[..., None], 0.0)
-        return np.asarray((self._chances[state] * beyond).sum(axis=-1))
+        chances, after = self._moves
+        beyond = np.maximum(self.means[after[state]] - np.asarray(c)[..., None], 0.0)
+        return np.asarray((chances[state] * beyond).sum(axis=-1))
 
     def update(self, stats: Floats, outcome: Floats) -> Floats:
         state = stats[..., 1].astype(np.int64)
-        return np.stack([stats[..., 0] + 1.0, self._next[state, outcome.astype(np.int64)]], axis=-1)
+        after = self._moves[1][state, outcome.astype(np.int64)]
+        return np.stack([stats[..., 0] + 1.0, after], axis=-1)
 
     def sample(self, stats: Floats, rng: np.random.Generator) -> Floats:
         return np.zeros((*stats.shape[:-1], 0))  # nothing is unknown but what happens
@@ -199,10 +445,18 @@ class MarkovModel(ArmModel):
 
     def transitions(self, stats: Floats, truth: Stats | None = None) -> tuple[Floats, Floats]:
         """States with fewer outcomes than others have ones of probability 0."""
+        return self._led(self._moves, stats, 1.0)
+
+    def rest_transitions(self, stats: Floats) -> tuple[Floats, Floats]:
+        return self._led(self._rest_moves, stats, 0.0)
+
+    @staticmethod
+    def _led(moves: tuple[Floats, Ints], stats: Floats, pulls: float) -> tuple[Floats, Floats]:
+        """Chances and statistics after a move of so many pulls, (..., J) and (..., J, 2)."""
         state = stats[..., 1].astype(np.int64)
-        following = self._next[state]
-        pulls = np.broadcast_to(stats[..., :1] + 1.0, following.shape)
-        return self._chances[state], np.stack([pulls, following], axis=-1)
+        after = np.asarray(moves[1][state], dtype=float)
+        had = np.broadcast_to(stats[..., :1] + pulls, after.shape)
+        return np.asarray(moves[0][state]), np.stack([had, after], axis=-1)
 
     def stream(self, parameters: Floats, pulls: int, rng: np.random.Generator) -> Floats:
         return rng.random((len(parameters), pulls))
@@ -210,6 +464,25 @@ class MarkovModel(ArmModel):
     def from_stream(self, drawn: Floats, stats: Floats) -> Floats:
         below = self._below[stats[..., 1].astype(np.int64)]
         return np.asarray((drawn[..., None] >= below).sum(axis=-1), dtype=float)
+
+    def rested(self, drawn: Floats, stats: Floats) -> Floats:
+        state = stats[..., 1].astype(np.int64)
+        way = (drawn[..., None] >= self._rest_below[state]).sum(axis=-1)
+        return np.stack([stats[..., 0], self._rest_moves[1][state, way]], axis=-1)
+
+    def begun(self, drawn: Floats) -> Floats:
+        state = (drawn[..., None] >= _cumulated(self.first_law[None])[0]).sum(axis=-1)
+        return np.stack([np.zeros(drawn.shape), state], axis=-1)
+
+
+def _cumulated(chances: Floats) -> Floats:
+    """Return the chances of an outcome or one before it, (S, J - 1).
+
+    They are sure from the last possible one on, in spite of rounding.
+    """
+    last = chances.shape[1] - 1 - (chances[:, ::-1] > 0.0).argmax(axis=1)
+    sure = np.arange(chances.shape[1]) >= last[:, None]
+    return np.where(sure, 1.0, np.cumsum(chances, axis=1))[:, :-1]
 
 
 class MarkovFormat(OutcomeFormat[MarkovModel]):
@@ -220,11 +493,15 @@ class MarkovFormat(OutcomeFormat[MarkovModel]):
 
     @cached_property
     def choices(self) -> tuple[str, ...]:
-        states = self.model.table.states.values()
-        return tuple(dict.fromkeys(name for state in states for name in state.next))
+        table, states = self.model.table, range(len(self.model.names))
+        return tuple(dict.fromkeys(name for state in states for name in table.outcome_names(state)))
 
-    def _outcomes(self, stats: Stats) -> list[str]:
-        return list(self.model.table.states[self.describe(stats)].next)
+    def _outcomes(self, stats: Stats) -> dict[str, int]:
+        """Positions of the outcomes that are possible in a state, by name."""
+        state = int(stats[1])
+        chances = self.model.transitions(np.array(stats, dtype=float))[0]
+        names = enumerate(self.model.table.outcome_names(state))
+        return {name: place for place, name in names if chances[place] > 0.0}
 
     def describe(self, stats: Stats) -> str:
         return self.model.names[int(stats[1])]
@@ -254,7 +531,7 @@ class MarkovFormat(OutcomeFormat[MarkovModel]):
         names = self._outcomes(stats)
         if text not in names:
             raise no_outcome(text, f"{' or '.join(names)} in state {self.describe(stats)}")
-        return float(names.index(str(text)))
+        return float(names[str(text)])
 
     def plain(self, value: object) -> Outcome:
         if value not in self.choices:
@@ -262,7 +539,7 @@ class MarkovFormat(OutcomeFormat[MarkovModel]):
         return str(value)
 
     def recorded(self, outcome: float, stats: Stats) -> Outcome:
-        return self._outcomes(stats)[int(outcome)]
+        return self.model.table.outcome_names(int(stats[1]))[int(outcome)]
 
     def typed(self, text: str) -> Outcome:
         return self.plain(text)

@@ -1,0 +1,192 @@
+"""Arms that move at rest as a market: passes over the states of all groups at once.
+
+Rounds, master problem and certificate are those of any market. A stage is priced at the average
+masses by the index Q(pull) - Q(rest) of every state, and cleared in order of it. No price need be
+larger in size than 2 T times the largest reward: a price beyond all indices of its stage may be
+moved to the nearest of them without raising the dual, and values of two states differ by at most
+twice the largest reward per stage left, for one arm may do what the other does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from ..arm import chains_of, refuse_large_chains, stage_factors
+from ..arm.kernels.chains import move, settle, stage_margins
+from ..problem import MarkovModel, Problem
+from ..support import Floats
+from .kernels.rounds import margin
+from .market import Flow, Market, Smoothed
+from .search import Search, rounds
+
+SHARE_TOLERANCE, SHARE_CALLS = 1e-6, 60  # of rounds for the parts of states that are pulled
+SHORT_STATES = 2_000_000  # of all stages, up to which a pass takes some tenths of a second
+
+
+class ChainMarket(Market):
+    """Groups of arms that trade pulls, each arm moving whether it is pulled or not.
+
+    From stage `first` on, with `masses` (states,) of arms in every state; by default those of the
+    problem before its first stage.
+    """
+
+    def __init__(self, problem: Problem, *, first: int = 0, masses: Floats | None = None) -> None:
+        pulls = problem.pulls[first:]
+        super().__init__(pulls, len(problem.groups), pulls.size, 1)
+        self._chains = chains_of(problem)
+        self._factors = stage_factors(problem)[first:]
+        self._masses = first_masses(problem) if masses is None else masses
+        states = self._masses.size
+        refuse_large_chains(problem, states, 4)
+        rewards = np.concatenate([self._chains.rest_reward, self._chains.pull_reward])
+        self._largest = float(np.abs(rewards).max() * np.abs(self._factors).max())
+        self._index = np.zeros((self.stages, states))
+        self._first_values = np.zeros(states)
+        # averaged over rounds; before the first, every arm is pulled equally often
+        self._mass, self._pulled = np.zeros((2, self.stages, states))
+        self.relaxed(at_price=float(self.pulls.max()) / float(self._masses.sum()))
+        self._blend(1.0)
+
+    @property
+    def unit(self) -> float:
+        return self._largest or 1.0
+
+    @property
+    def scale(self) -> float:
+        return self.unit
+
+    @property
+    def largest_price(self) -> float:
+        return 2.0 * self.unit * self.stages
+
+    @property
+    def states(self) -> int:
+        return self._index.size
+
+    @property
+    def short(self) -> bool:
+        return self.states <= SHORT_STATES
+
+    def release(self) -> None:
+        self._index = self._mass = self._pulled = np.zeros((0, 0))
+
+    def remember_around(self, mu: Floats) -> None:
+        """All states are remembered, whatever the prices."""
+
+    def remember_signs(self, mu: Floats) -> None:
+        """Nor is anything laid out for one pass."""
+
+    def smoothed(self) -> Smoothed:
+        raise NotImplementedError("searches of these markets go from rounds to the master problem")
+
+    # Backward
+
+    def value_at(self, mu: Floats) -> float:
+        return self._backward(lambda stage: float(mu[stage]))
+
+    def reprice(self) -> float:
+        return self._backward(lambda stage: self._clearing(stage, self._mass[stage])[0])
+
+    def _backward(self, price_of: Callable[[int], float]) -> float:
+        self.calls += 1
+        self.mu = np.zeros(self.stages)
+        later, rest, now = np.zeros((3, self._masses.size))
+        for stage in range(self.stages - 1, -1, -1):
+            stage_margins(self._chains, self._factors[stage], later, rest, self._index[stage])
+            self.mu[stage] = price_of(stage)
+            settle(rest, self._index[stage], self.mu[stage], now)
+            later, now = now, later
+        self._first_values = later
+        return float((self._masses * later).sum() + (self.pulls * self.mu).sum())
+
+    def _clearing(self, stage: int, mass: Floats) -> tuple[float, float]:
+        """Return the price at which masses (states,) spend the pulls, and the part at it."""
+        present = mass > 0.0
+        key = self._index[stage][present]
+        price, part = margin(key, mass[present], float(self.pulls[stage]))
+        return (float(price) if np.isfinite(price) else float(key.min())), float(part)
+
+    # Forward
+
+    def clear(self, blend: float) -> Flow:
+        flow = self._forward(lambda stage, mass: (*self._clearing(stage, mass), 0.0), True)
+        self._blend(blend)
+        return flow
+
+    def relaxed(self, *, at_price: float, slack: float = 0.0) -> Flow:
+        return self._forward(lambda stage, mass: (float(self.mu[stage]), at_price, slack), False)
+
+    def _forward(
+        self, decide: Callable[[int, Floats], tuple[float, float, float]], feasible: bool
+    ) -> Flow:
+        """Move all masses; decide: price, part of the mass at it, and what counts as at it."""
+        reward, spent = np.zeros(self.groups), np.zeros((self.stages, self.groups))
+        self._passed, self._taken = np.zeros((2, *self._index.shape))
+        mass, after = self._masses.copy(), np.zeros(self._masses.size)
+        for stage, factor in enumerate(self._factors):
+            price, part, slack = decide(stage, mass)
+            how = (self._chains, factor, self._index[stage], price, slack, part)
+            self._passed[stage] = mass
+            move(*how, mass, self._taken[stage], after, spent[stage], reward)
+            mass, after = after, mass
+        return Flow(reward, spent.T, feasible)
+
+    def _blend(self, blend: float) -> None:
+        """Let the masses of the last forward pass join the averages."""
+        self._mass += blend * (self._passed - self._mass)
+        self._pulled += blend * (self._taken - self._pulled)
+
+    def first_index(self) -> Floats:
+        """Index of every state at the first stage, at the prices of the last pass, (states,)."""
+        return np.asarray(self._index[0])
+
+    def shares(self) -> Floats:
+        """Part of the average mass of every state that is pulled, (stages, states).
+
+        The averages are a feasible relaxed solution, as good as the flows that they are made of. A
+        state without mass has the part that its index says.
+        """
+        some = self._mass > 1e-9
+        by_index = (self._index > self.mu[:, None]).astype(float)
+        return np.where(some, self._pulled / np.where(some, self._mass, 1.0), by_index)
+
+
+def first_masses(problem: Problem) -> Floats:
+    """Return the expected number of arms in every state of every group before the first stage."""
+    masses = []
+    for group in problem.groups:
+        assert isinstance(group.model, MarkovModel)
+        masses.append(group.count * group.model.first_law)
+    return np.concatenate(masses)
+
+
+class RelaxedSolution(NamedTuple):
+    """Prices from a stage on, what states are worth there, and parts of them that are pulled."""
+
+    prices: Floats  # (stages,)
+    first_index: Floats  # (states,) at the first of these stages
+    shares: Floats  # (stages, states)
+
+
+def relaxed_solution(
+    problem: Problem,
+    prices: Floats,
+    *,
+    first: int = 0,
+    masses: Floats | None = None,
+    tol: float = SHARE_TOLERANCE,
+) -> RelaxedSolution:
+    """Return a relaxed solution of the stages from `first` on, by rounds from these prices.
+
+    masses (states,): arms in every state then, by default those before the first stage. Rounds end
+    where they no longer narrow the gap: ties are the business of the shares.
+    """
+    market = ChainMarket(problem, first=first, masses=masses)
+    search = Search(market, lambda line: None)
+    rounds(search, prices, tol, SHARE_CALLS)
+    shares = market.shares()
+    market.value_at(search.prices)
+    return RelaxedSolution(search.prices, market.first_index(), shares)
