@@ -11,35 +11,7 @@ import typer
 from .. import bounds, evaluation, figures, simulation, support
 from .. import problem as problems
 from ..policies.names import DEFAULT_POLICY, PAPER_POLICY, SIMULATED_POLICIES
-from .options import (
-    AsJson,
-    Bound,
-    BoundDraws,
-    Draws,
-    Method,
-    OutDrawing,
-    OutFigure,
-    PerDraw,
-    Seed,
-    Truth,
-    TruthPrior,
-    shown,
-)
-from .output import (
-    NO_BOUND,
-    check_table,
-    draw,
-    draw_either,
-    fixed,
-    note,
-    percent,
-    print_result,
-    print_results,
-    said_of,
-    save_table,
-    say,
-    title_of,
-)
+from . import options, output
 from .problem_options import Chosen, takes_policies
 from .tables import print_stages, print_table
 
@@ -52,14 +24,14 @@ MANY_STATES = 50_000_000
 @takes_policies(DEFAULT_POLICY)
 def evaluate(
     chosen: Chosen,
-    truth: Truth = None,
-    bound: Bound = None,
-    bound_draws: BoundDraws = None,
-    as_json: AsJson = False,
+    truth: options.Truth = None,
+    bound: options.Bound = None,
+    bound_draws: options.BoundDraws = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Evaluate policies exactly, over the prior or at a given truth."""
     if all(group.model.finite for group in chosen.context.problem.groups):
-        note(size_note(chosen.context.problem))
+        output.note(size_note(chosen.context.problem))
     with support.show_progress() as report:
         comparison = bounds.compare_exactly(
             chosen.context,
@@ -70,8 +42,8 @@ def evaluate(
             progress=report,
         )
     if comparison.interrupted:
-        say("interrupted: these are the policies that were finished")
-    print_result(comparison, as_json, print_evaluations)
+        output.say("interrupted: these are the policies that were finished")
+    output.print_result(comparison, as_json, print_evaluations)
 
 
 def size_note(problem: problems.Problem) -> str:
@@ -93,27 +65,29 @@ def print_evaluations(comparison: bounds.ExactComparison) -> None:
         cells = [
             result.policy,
             f"{result.value:.6f}",
-            fixed(result.regret, 6),
+            output.fixed(result.regret, 6),
             f"{result.states:,}",
             f"{result.seconds:.2f}",
         ]
         if bound is not None:
-            cells.append(percent(bound.gap_percent(result.value)))
+            cells.append(output.percent(bound.gap_percent(result.value)))
         if result.variance is not None:
-            best = "-" if result.null else fixed(result.best_arm_probability, 4)
+            best = "-" if result.null else output.fixed(result.best_arm_probability, 4)
             cells += [f"{result.variance**0.5:.4f}", best]
         return cells
 
-    print_table(title_of(comparison.problem), titles, map(row, comparison.results), text=["policy"])
+    print_table(
+        output.title_of(comparison.problem), titles, map(row, comparison.results), text=["policy"]
+    )
     print("regret: reward of always pulling the best arms, minus that of the policy")
     if has_truth and comparison.results[0].null:
         print("P(best arm found): all arms are equal, there is no best one")
     elif has_truth:
         print("P(best arm found): a best arm has the largest posterior mean at the end")
     if bound is not None:
-        print(said_of(bound))
+        print(output.said_of(bound))
     elif comparison.left_out:
-        print(NO_BOUND)
+        print(output.NO_BOUND)
 
 
 # -- `deco simulate`: what policies earn, on common draws, with error bars -------------------------
@@ -122,22 +96,24 @@ def print_evaluations(comparison: bounds.ExactComparison) -> None:
 @takes_policies(*SIMULATED_POLICIES)
 def simulate(
     chosen: Chosen,
-    draws: Draws = 1000,
-    per_draw: PerDraw = 10,
-    seed: Seed = 1,
-    truth: Truth = None,
-    truth_prior: TruthPrior = None,
+    draws: options.Draws = 1000,
+    per_draw: options.PerDraw = 10,
+    seed: options.Seed = 1,
+    truth: options.Truth = None,
+    truth_prior: options.TruthPrior = None,
     true_horizon: Annotated[
         int | None, typer.Option(min=1, help="Stages played, if not the horizon.")
     ] = None,
-    bound: Bound = None,
-    bound_draws: BoundDraws = None,
+    bound: options.Bound = None,
+    bound_draws: options.BoundDraws = None,
     episodes: Annotated[
         Path | None,
-        shown("FILE", "All pulls of all episodes (.csv, .parquet).", callback=check_table),
+        options.shown(
+            "FILE", "All pulls of all episodes (.csv, .parquet).", callback=output.check_table
+        ),
     ] = None,
-    out: OutFigure = None,
-    as_json: AsJson = False,
+    out: options.OutFigure = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Simulate policies on common random numbers."""
     if out is not None:
@@ -158,11 +134,11 @@ def simulate(
             progress=report,
         )
     if comparison.simulation.interrupted:
-        say("interrupted: these are the policies that were finished")
-    print_result(comparison, as_json, print_simulation)
-    save_table(episodes, partial(comparison.simulation.columns, "episodes"))
-    title = f"Expected regret: {title_of(comparison.simulation.problem)}"
-    draw_either(out, partial(figures.regret_figure, comparison.simulation), title)
+        output.say("interrupted: these are the policies that were finished")
+    output.print_result(comparison, as_json, print_simulation)
+    output.save_table(episodes, partial(comparison.simulation.columns, "episodes"))
+    title = f"Expected regret: {output.title_of(comparison.simulation.problem)}"
+    output.draw_either(out, partial(figures.regret_figure, comparison.simulation), title)
 
 
 def _check_regret(problem: problems.Problem) -> None:
@@ -184,17 +160,17 @@ def print_simulation(comparison: bounds.SimulatedComparison) -> None:
     titles = ["policy", "value", "regret"] + ["gain"] * several + ["to bound"] * (bound is not None)
 
     def row(one: simulation.PolicyResult) -> list[str]:
-        cells = [one.policy, f"{one.value:.4f} ± {one.value_se:.4f}", fixed(one.regret, 4)]
+        cells = [one.policy, f"{one.value:.4f} ± {one.value_se:.4f}", output.fixed(one.regret, 4)]
         if several:
             gain = result.difference(one.policy, first)
             text = f"{gain.value:+.4f} ± {gain.value_se:.4f}"
             text = "same" if one.policy in same else text
             cells.append("" if one.policy == first else text)
         if bound is not None:
-            cells.append(percent(bound.gap_percent(one.value)))
+            cells.append(output.percent(bound.gap_percent(one.value)))
         return cells
 
-    print_table(title_of(result.problem), titles, map(row, result.results), text=["policy"])
+    print_table(output.title_of(result.problem), titles, map(row, result.results), text=["policy"])
     print(result.described())
     print("±: one standard error, the same for value and regret")
     bounded = [x.policy for x in result.results if x.estimates.best.value_se_kind == "range"]
@@ -209,9 +185,9 @@ def print_simulation(comparison: bounds.SimulatedComparison) -> None:
         episodes = result.settings["draws"] * result.settings["per_draw"]
         print(f"same: earned the same as {first} in all {episodes:,} episodes")
     if bound is not None:
-        print(said_of(bound))
+        print(output.said_of(bound))
     elif comparison.left_out:
-        print(NO_BOUND)
+        print(output.NO_BOUND)
 
 
 # -- `deco gap`: the gap between a policy and the bound, stage by stage ----------------------------
@@ -222,12 +198,12 @@ GAP_ROWS = 12  # of a table for people, from either end
 @takes_policies(DEFAULT_POLICY)
 def gap(
     chosen: Chosen,
-    method: Method = None,
-    draws: Draws = 1000,
-    per_draw: PerDraw = 10,
-    seed: Seed = 1,
-    out: OutDrawing = None,
-    as_json: AsJson = False,
+    method: options.Method = None,
+    draws: options.Draws = 1000,
+    per_draw: options.PerDraw = 10,
+    seed: options.Seed = 1,
+    out: options.OutDrawing = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Split the gap to the bound into shortfall and congestion.
 
@@ -244,8 +220,10 @@ def gap(
             progress=report,
         )
     problem = chosen.context.problem
-    print_results(gaps, as_json, partial(print_gap, problem=problem))
-    draw_either(out, partial(figures.gap_figure, gaps), f"Gap by stage: {title_of(problem)}")
+    output.print_results(gaps, as_json, partial(print_gap, problem=problem))
+    output.draw_either(
+        out, partial(figures.gap_figure, gaps), f"Gap by stage: {output.title_of(problem)}"
+    )
 
 
 def print_gap(result: bounds.Gap, problem: problems.Problem) -> None:
@@ -267,7 +245,7 @@ def print_gap(result: bounds.Gap, problem: problems.Problem) -> None:
         return [str(terms.stage), *(f"{number:.6f}" for number in numbers + errors)]
 
     print_stages(
-        f"{title_of(problem)}: {result.policy}, {result.method}",
+        f"{output.title_of(problem)}: {result.policy}, {result.method}",
         titles if exact else [*titles, "± shortfall", "± congestion"],
         row,
         stages=len(result.stages),
@@ -284,13 +262,13 @@ EPISODE_ROWS = 20  # of a table for people, from either end
 @takes_policies(PAPER_POLICY, several=False)
 def path(
     chosen: Chosen,
-    seed: Seed = 1,
-    truth: Truth = None,
+    seed: options.Seed = 1,
+    truth: options.Truth = None,
     expected: Annotated[
         bool, typer.Option("--expected", help="Compare with the expected loss.")
     ] = False,
-    out: OutDrawing = None,
-    as_json: AsJson = False,
+    out: options.OutDrawing = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Play one episode: indices, prices and loss by stage."""
     with support.show_progress() as report:
@@ -299,8 +277,8 @@ def path(
         )
     line = None if episode.expected is None else episode.expected.running_loss
     drawn = (episode.episode, line)
-    draw(out, partial(figures.episode_figure, *drawn), partial(figures.episode_page, *drawn))
-    print_result(episode, as_json, print_path)
+    output.draw(out, partial(figures.episode_figure, *drawn), partial(figures.episode_page, *drawn))
+    output.print_result(episode, as_json, print_path)
 
 
 def print_path(comparison: bounds.ComparedEpisode) -> None:
@@ -309,7 +287,7 @@ def print_path(comparison: bounds.ComparedEpisode) -> None:
     seed = "" if episode.seed is None else f", seed {episode.seed}"
     titles = ["stage", "pulled", "outcome", "index", "price", "short", "crowd", "loss"]
     print_stages(
-        f"{title_of(episode.problem)}: {episode.policy}{seed}",
+        f"{output.title_of(episode.problem)}: {episode.policy}{seed}",
         titles if comparison.expected is None else [*titles, "expected"],
         partial(_row, comparison),
         stages=episode.stages,

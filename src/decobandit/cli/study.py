@@ -12,28 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from .. import figures, studies, support
-from . import INTERRUPTED
-from .options import (
-    AllowPolicy,
-    AsJson,
-    Commands,
-    OutFigure,
-    Workers,
-    allow_policies,
-    allowing,
-    argument,
-    shown,
-)
-from .output import (
-    check_writable,
-    draw_either,
-    fixed,
-    make_folder,
-    print_json,
-    print_result,
-    say,
-    written,
-)
+from . import INTERRUPTED, options, output
 from .tables import print_table
 
 if TYPE_CHECKING:
@@ -43,31 +22,34 @@ BAD_INPUT = 2
 # sums that linear algebra takes on several threads differ in their last digits
 ONE_THREAD = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
 
-study = Commands(name="study", help="Run grids of simulations or designs, one file per cell.")
+study = options.Commands(
+    name="study", help="Run grids of simulations or designs, one file per cell."
+)
 
 
 def _file(what: str) -> Any:
-    return shown("FILE", f"Write {what}.", callback=check_writable)
+    return options.shown("FILE", f"Write {what}.", callback=output.check_writable)
 
 
 def _one_thread(names: list[str] | None) -> list[str] | None:
     """Limit linear algebra to one thread, which numpy reads when it is imported, then allow."""
     os.environ.update(dict.fromkeys(ONE_THREAD, "1"))
-    return allow_policies(names)
+    return options.allow_policies(names)
 
 
 @study.command()
 def run(
-    file: Annotated[Path, argument("STUDY", "Study file, .toml or .json.")],
+    file: Annotated[Path, options.argument("STUDY", "Study file, .toml or .json.")],
     out: Annotated[
-        Path | None, shown("DIR", "Directory of cells.", show_default="beside the study file")
+        Path | None,
+        options.shown("DIR", "Directory of cells.", show_default="beside the study file"),
     ] = None,
     scheduler: Annotated[
-        str | None, shown("tcp://HOST:PORT", "Dask scheduler to compute on.")
+        str | None, options.shown("tcp://HOST:PORT", "Dask scheduler to compute on.")
     ] = None,
-    allow_policy: Annotated[list[str] | None, allowing(_one_thread)] = None,
-    workers: Workers = None,
-    as_json: AsJson = False,
+    allow_policy: Annotated[list[str] | None, options.allowing(_one_thread)] = None,
+    workers: options.Workers = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Compute the missing cells; Ctrl-C keeps finished ones.
 
@@ -81,7 +63,7 @@ def run(
     else:
         studies.check_cluster(scheduler)
         runner = studies.on_cluster(scheduler, workers)
-    make_folder(folder)
+    output.make_folder(folder)
     with support.show_progress() as report:
         summary = studies.run_study(described, folder, runner=runner, progress=report)
     _tell(summary, described.name, folder, as_json)
@@ -93,14 +75,14 @@ def run(
 
 def _tell(summary: studies.RunSummary, name: str, folder: Path, as_json: bool) -> None:
     for cell, reason in summary.failed.items():
-        say(f"{cell}: {reason}")
+        output.say(f"{cell}: {reason}")
     if summary.interrupted:
-        say(
+        output.say(
             f"interrupted: {summary.kept} of {summary.cells} cells are finished and kept in "
             f"{folder}; the same command goes on from there"
         )
     if as_json:
-        print_json(
+        output.print_json(
             {
                 "study": name,
                 "folder": str(folder),
@@ -121,13 +103,13 @@ def _tell(summary: studies.RunSummary, name: str, folder: Path, as_json: bool) -
 
 @study.command()
 def show(
-    source: Annotated[Path, argument("DIR|STUDY", "Directory of cells, or study file.")],
+    source: Annotated[Path, options.argument("DIR|STUDY", "Directory of cells, or study file.")],
     csv: Annotated[Path | None, _file("a CSV file")] = None,
     parquet: Annotated[Path | None, _file("a Parquet file")] = None,
     markdown: Annotated[Path | None, _file("policies side by side as a Markdown table")] = None,
-    out: OutFigure = None,
-    allow_policy: AllowPolicy = None,
-    as_json: AsJson = False,
+    out: options.OutFigure = None,
+    allow_policy: options.AllowPolicy = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Show finished cells and name missing ones."""
     if parquet is not None:
@@ -141,10 +123,10 @@ def show(
     ):
         if path is not None:
             save(rows, path)
-            written("table", path)
-    draw_either(out, partial(figures.study_figure, rows, collected.name), collected.name)
+            output.written("table", path)
+    output.draw_either(out, partial(figures.study_figure, rows, collected.name), collected.name)
     if as_json:
-        print_json(
+        output.print_json(
             {
                 "study": collected.name,
                 "cells": [asdict(row) for row in rows],
@@ -189,7 +171,7 @@ def _print_simulated(name: str, rows: list[studies.Row]) -> None:
             row.problem,
             row.policy,
             str(row.seed),
-            *(fixed(x, 4) for x in (row.value, row.value_se, row.regret, row.upper_bound)),
+            *(output.fixed(x, 4) for x in (row.value, row.value_se, row.regret, row.upper_bound)),
         ]
         for row in rows
     ]
@@ -210,10 +192,10 @@ def _print_designed(rows: list[studies.DesignRow]) -> None:
             [
                 row.policy,
                 str(row.seed),
-                fixed(row.value, 4),
-                fixed(row.value_se, 4),
-                *(fixed(x, 4) for x in (row.best_share, row.select_best, row.reject)),
-                fixed(row.size, 2),
+                output.fixed(row.value, 4),
+                output.fixed(row.value_se, 4),
+                *(output.fixed(x, 4) for x in (row.best_share, row.select_best, row.reject)),
+                output.fixed(row.size, 2),
             ]
             for row in line_rows
         ]
@@ -234,19 +216,19 @@ PARTS = [part.value for part in Part if part != "all"]
 
 def reproduce(
     what: Annotated[
-        list[Part] | None, argument("PART", "Parts to compute.", show_default="all")
+        list[Part] | None, options.argument("PART", "Parts to compute.", show_default="all")
     ] = None,
     scale: Annotated[
         Literal["quick", "paper"], typer.Option(help="quick: a minute; paper: an hour or two.")
     ] = "quick",
-    out: Annotated[Path, shown("DIR", "Output directory.")] = Path("reproduction"),
-    workers: Workers = None,
-    as_json: AsJson = False,
+    out: Annotated[Path, options.shown("DIR", "Output directory.")] = Path("reproduction"),
+    workers: options.Workers = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Reproduce published tables and figures."""
-    make_folder(out)
+    output.make_folder(out)
     chosen = [part.value for part in what or () if part != "all"]
-    print_result(_reproduced(chosen or PARTS, scale, out), as_json, print_reproduction)
+    output.print_result(_reproduced(chosen or PARTS, scale, out), as_json, print_reproduction)
 
 
 def _reproduced(parts: list[str], scale: str, out: Path) -> Reproduction:
@@ -258,7 +240,7 @@ def _reproduced(parts: list[str], scale: str, out: Path) -> Reproduction:
         with support.show_progress() as report:
             return compute(parts, scale, out, report)
     except Interrupted as stopped:
-        say(f"interrupted: {stopped}; the same command goes on")
+        output.say(f"interrupted: {stopped}; the same command goes on")
         raise typer.Exit(INTERRUPTED) from None
 
 

@@ -6,21 +6,12 @@ from fastapi import Request, Response
 from fastapi.responses import HTMLResponse
 from starlette.concurrency import run_in_threadpool
 
+from ... import problem as problems
 from ...designs import forecast, operating_characteristics
 from ...designs.designing import POLICIES
 from ...designs.reporting import beside_equal, study_design
 from ...figures.design_report import study_page
 from ...policies import IndexPolicy, check_policies, policy_class
-from ...problem import (
-    DEFAULT_TIES,
-    Design,
-    DesignedTable,
-    InvalidProblem,
-    Problem,
-    ProblemError,
-    ProblemTable,
-    Rules,
-)
 from ...problem.problem_files import format_problem
 from ...support import Naming, Place, dotted
 from ...support.errors import InvalidArgument
@@ -47,7 +38,7 @@ def in_body(place: Place) -> str:
     return dotted(("body", "problem", *place))
 
 
-def check_size(sent: ProblemTable, limits: Limits, most_stages: int | None = None) -> None:
+def check_size(sent: problems.ProblemTable, limits: Limits, most_stages: int | None = None) -> None:
     """Refuse a problem that is too large, before counts are expanded.
 
     A small request must not allocate much memory.
@@ -67,31 +58,33 @@ def most_stages(policy: str, limits: Limits, *, bound: bool | None) -> int:
     return limits.max_horizon if tabulates or bound else limits.max_light_horizon
 
 
-def _sent_problem(error: InvalidProblem) -> ProblemError:
-    return ProblemError(error.line(in_body), field=f"body.problem.{error.field}")
+def _sent_problem(error: problems.InvalidProblem) -> problems.ProblemError:
+    return problems.ProblemError(error.line(in_body), field=f"body.problem.{error.field}")
 
 
-def checked_problem(sent: ProblemTable, limits: Limits) -> Problem:
+def checked_problem(sent: problems.ProblemTable, limits: Limits) -> problems.Problem:
     """Return the problem in a request; refuse it if it is invalid or too large."""
     check_size(sent, limits)
     try:
         return sent.problem()
-    except InvalidProblem as error:
+    except problems.InvalidProblem as error:
         raise _sent_problem(error) from None
 
 
 def checked_design(
-    sent: DesignedTable, limits: Limits, *, most_stages: int | None = None
-) -> tuple[Problem, Design | None]:
+    sent: problems.DesignedTable, limits: Limits, *, most_stages: int | None = None
+) -> tuple[problems.Problem, problems.Design | None]:
     """Return the problem and design in a request."""
     check_size(sent, limits, most_stages)
     try:
         return sent.designed()
-    except InvalidProblem as error:
+    except problems.InvalidProblem as error:
         raise _sent_problem(error) from None
 
 
-def check_work(problem: Problem, design: Design, limits: Limits, where: Naming) -> None:
+def check_work(
+    problem: problems.Problem, design: problems.Design, limits: Limits, where: Naming
+) -> None:
     """Refuse a design whose simulation would be too slow, before it begins."""
     pulls = problem.horizon * problem.pulls_per_stage
     pulls_per_draw = pulls * len(design.policies or POLICIES) * max(len(design.scenarios), 1)
@@ -147,7 +140,7 @@ async def plan_make(request: Request, _: Caller, body: sent.PlanIn) -> Response:
         return answer(plan.to_dict())
 
 
-def _designed(request: Request, body: sent.DesignIn) -> tuple[Problem, Design]:
+def _designed(request: Request, body: sent.DesignIn) -> tuple[problems.Problem, problems.Design]:
     limits = request.app.state.limits
     problem, design = checked_design(body.problem, limits)
     if design is None:
@@ -190,15 +183,15 @@ async def design_report(request: Request, _: Caller, body: sent.DesignIn) -> HTM
 
 async def start_trial(
     request: Request,
-    problem: Problem,
+    problem: problems.Problem,
     *,
     policy: str,
     name: str | None,
     seed: int | None = None,
     tol: float = 1e-4,
-    ties: str = DEFAULT_TIES,
+    ties: str = problems.DEFAULT_TIES,
     bound: bool | None = None,
-    rules: Rules | None = None,
+    rules: problems.Rules | None = None,
     max_open: int | None = None,
     max_cancelled: int | None = None,
 ) -> Trial:

@@ -10,19 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from ... import figures as shared
 from ...bounds import MEANINGS, Episode, gap
 from ...designs import EXACT_STATES, STEPS, too_slow
 from ...evaluation import evaluate
-from ...figures import (
-    CONGESTION_COLOUR,
-    DARK_VARIANTS,
-    INFORMATION_COLOUR,
-    LONGEST_NAME,
-    PRICE_COLOUR,
-    as_text,
-    episode_panels,
-    short_name,
-)
 from ...policies import policy_class
 from ...support import Cache, Floats, TooLarge
 from ...trials import ArmStatus, Status, Trial
@@ -53,7 +44,7 @@ def decision_figure(status: Status, *, dark: bool) -> dict[str, Any] | None:
             "x": [_round(read(arm)) for arm in arms],
             "name": name,
             "marker": {"color": colour},
-            "text": [as_text(arm.name) for arm in arms],
+            "text": [shared.as_text(arm.name) for arm in arms],
             "textposition": "none",
             "hovertemplate": f"%{{text}}<br>{name} %{{x:.4f}}<extra></extra>",
         }
@@ -62,7 +53,7 @@ def decision_figure(status: Status, *, dark: bool) -> dict[str, Any] | None:
     every = [arm.name for arm in status.arms]
     called = dict(zip(every, short_names(every), strict=True))
     short = [called[arm.name] for arm in arms]
-    names = [as_text(name) for name in short]
+    names = [shared.as_text(name) for name in short]
     chosen = [
         f"<b>{n}</b>" if a.name == status.next_arm else n for n, a in zip(names, arms, strict=True)
     ]
@@ -83,11 +74,11 @@ def decision_figure(status: Status, *, dark: bool) -> dict[str, Any] | None:
 
 def short_names(names: Sequence[str]) -> list[str]:
     """Names short enough for the figure; where long ones would look alike, they are numbered."""
-    short = [short_name(name) for name in names]
+    short = [shared.short_name(name) for name in names]
     if len(set(short)) == len(set(names)):
         return short
     return [
-        name if len(name) <= LONGEST_NAME else short_name(f"{i}. {name}")
+        name if len(name) <= shared.LONGEST_NAME else shared.short_name(f"{i}. {name}")
         for i, name in enumerate(names, start=1)
     ]
 
@@ -145,12 +136,12 @@ def _has_price(status: Status) -> bool:
 
 def _parts(status: Status) -> list[tuple[str, str, Any]]:
     """Name, colour and value of the pieces of a bar."""
-    reward = ("expected reward", CONGESTION_COLOUR, lambda arm: arm.expected_reward)
+    reward = ("expected reward", shared.CONGESTION_COLOUR, lambda arm: arm.expected_reward)
     if _has_information(status):
         information = lambda arm: arm.value_of_information  # noqa: E731
-        return [reward, ("value of information", INFORMATION_COLOUR, information)]
+        return [reward, ("value of information", shared.INFORMATION_COLOUR, information)]
     if status.arms[0].index is not None:
-        return [("index", CONGESTION_COLOUR, lambda arm: arm.index)]
+        return [("index", shared.CONGESTION_COLOUR, lambda arm: arm.index)]
     return [reward]
 
 
@@ -182,7 +173,7 @@ def _price_line(price: float | None, rows: int) -> dict[str, Any]:
         "x": [price, price],
         "y": [-0.5, rows - 0.5],
         "name": f"price {price:.4f}",
-        "line": {"color": PRICE_COLOUR, "width": 4},
+        "line": {"color": shared.PRICE_COLOUR, "width": 4},
         "hovertemplate": "price %{x:.4f}<extra></extra>",
     }
 
@@ -196,7 +187,7 @@ def path_figure(
     """Draw the paper's Figure 2 for this trial; None before the first recorded stage."""
     if path.stages == 0:
         return None
-    figure = episode_panels(path, expected, first="information")
+    figure = shared.episode_panels(path, expected, first="information")
     tree: dict[str, Any] = figure.to_plotly_json()
     tree = _as_lists(tree)
     tree["layout"] |= _layout(dark, 980)
@@ -206,7 +197,7 @@ def path_figure(
     for trace in tree["data"]:
         kind, _, number = trace.get("legendgroup", "").partition(" ")
         if kind == "arm":
-            trace["name"] = as_text(short[int(number)])
+            trace["name"] = shared.as_text(short[int(number)])
     return _themed(tree, dark)
 
 
@@ -230,7 +221,7 @@ def _recoloured(tree: Any) -> Any:
         return {key: _recoloured(value) for key, value in tree.items()}
     if isinstance(tree, list):
         return [_recoloured(value) for value in tree]
-    return DARK_VARIANTS.get(tree, tree) if isinstance(tree, str) else tree
+    return shared.DARK_VARIANTS.get(tree, tree) if isinstance(tree, str) else tree
 
 
 def _layout(dark: bool, height: int) -> dict[str, Any]:

@@ -10,15 +10,8 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import HTMLResponse
 from starlette.concurrency import run_in_threadpool
 
+from ... import designs
 from ...bounds import MEANINGS
-from ...designs import (
-    DesignResult,
-    Forecast,
-    as_python,
-    as_toml,
-    forecast,
-    operating_characteristics,
-)
 from ...designs.reporting import study_design
 from ...figures.design_report import characteristics, study_page
 from ...policies import COMPARED_POLICIES, policy_names
@@ -93,12 +86,12 @@ async def _forecast(request: Request, form: Form, draft: Draft) -> Response:
     problem, design = await run_in_threadpool(draft.designed, state.limits)
     with refusals():
         forecast_result = await state.long_work.run(
-            request, "plan", forecast, problem, COMPARED_POLICIES, chosen=draft.policy
+            request, "plan", designs.forecast, problem, COMPARED_POLICIES, chosen=draft.policy
         )
         result = None
         if design is not None and design.scenarios:
             result = await state.long_work.run(
-                request, "plan", operating_characteristics, problem, design
+                request, "plan", designs.operating_characteristics, problem, design
             )
         return await run_in_threadpool(_page, request, draft, forecast_result, design, result)
 
@@ -154,9 +147,9 @@ def _same(draft: Draft, problem: Problem, rules: Rules | None, store: Store) -> 
 def _page(
     request: Request,
     draft: Draft,
-    forecast_result: Forecast | None = None,
+    forecast_result: designs.Forecast | None = None,
     design: Design | None = None,
-    result: DesignResult | None = None,
+    result: designs.DesignResult | None = None,
     *,
     wrong: str = "",
     fields: Mapping[str, str] | None = None,
@@ -200,11 +193,11 @@ def _copies(problem: Problem, draft: Draft, design: Design | None) -> list[tuple
     if design is not None:
         text = draft.design_file(problem, design)
         return [(f"Problem file ({draft.format.upper()})", draft.format, text)]
-    code = as_python(problem, draft.policy, draft.name)
-    return [("Problem file (TOML)", "toml", as_toml(problem)), ("Python", "python", code)]
+    code = designs.as_python(problem, draft.policy, draft.name)
+    return [("Problem file (TOML)", "toml", designs.as_toml(problem)), ("Python", "python", code)]
 
 
-def _bars(forecast_result: Forecast) -> list[dict[str, Any]]:
+def _bars(forecast_result: designs.Forecast) -> list[dict[str, Any]]:
     """Every policy with the positions of its bar, in percent of the width."""
     bound = 0.0 if forecast_result.best_bound is None else forecast_result.best_bound.value
     high = max(

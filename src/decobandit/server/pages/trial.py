@@ -15,20 +15,10 @@ from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from fastapi.responses import HTMLResponse, JSONResponse, StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
+from ... import trials
 from ...figures.episodes import points_text
 from ...problem import ArmModel, Outcome
 from ...problem.problem_files import parse_tree
-from ...trials import (
-    Allocation,
-    Damaged,
-    Event,
-    Replay,
-    Status,
-    Trial,
-    TrialError,
-    TrialReport,
-    open_trial,
-)
 from ...trials.allocations import counts_from, told_text
 from ...trials.arm_changes import ARM_KINDS
 from ...trials.ledger import Ledger
@@ -45,15 +35,7 @@ from ..errors import ApiError, trial_error
 from ..long_work import LongWork, refusals
 from ..middleware.security_headers import INLINE_STYLES
 from ..principal import Principal
-from .figures import (
-    ExpectedLosses,
-    decision_figure,
-    describe_decision,
-    expected_loss,
-    path_figure,
-    shown_terms,
-    tighter_bound,
-)
+from . import figures
 from .rendering import Form, PageRoute, Sent, go, page
 
 PLOTLY = "plotly.min.js"
@@ -62,14 +44,14 @@ MAX_WAITING = 10  # pending allocations where the trial is run, the oldest first
 EVENTS_PER_PAGE = 100
 
 router = APIRouter(prefix="/trials/{trial}", route_class=PageRoute, include_in_schema=False)
-_expected_losses = ExpectedLosses()
+_expected_losses = figures.ExpectedLosses()
 
 
-def _trial(request: Request, trial: Annotated[str, Path(max_length=100)]) -> Trial:
-    return open_trial(trial, db=request.app.state.store)
+def _trial(request: Request, trial: Annotated[str, Path(max_length=100)]) -> trials.Trial:
+    return trials.open_trial(trial, db=request.app.state.store)
 
 
-Opened = Annotated[Trial, Depends(_trial)]
+Opened = Annotated[trials.Trial, Depends(_trial)]
 AllocationId = Annotated[str, Path(max_length=100)]
 Control = Annotated[str, Query(max_length=100)]
 
@@ -108,7 +90,7 @@ class Refused:
 
 def _run_page(
     request: Request,
-    trial: Trial,
+    trial: trials.Trial,
     now: str = "",
     done: str = "",
     find: str = "",
@@ -182,18 +164,18 @@ def _numbers(caller: Principal, ledger: Ledger) -> Mapping[str, int | str]:
     )
 
 
-def _called(caller: Principal, arm: str, trial: Trial) -> str:
+def _called(caller: Principal, arm: str, trial: trials.Trial) -> str:
     """Return the label of an arm: its name, or its code."""
     return trial.codes[arm] if caller.blinded else arm
 
 
-def _upcoming(status: Status) -> str:
+def _upcoming(status: trials.Status) -> str:
     """Return the arm, or pulls by arm, that an ask would allocate now."""
     pulls = status.next_pulls or {}
     return status.next_arm or ", ".join(f"{arm} {number}" for arm, number in pulls.items())
 
 
-def _shown_to(caller: Principal, slot: Allocation, trial: Trial) -> Allocation:
+def _shown_to(caller: Principal, slot: trials.Allocation, trial: trials.Trial) -> trials.Allocation:
     """Return an allocation; blinded users see codes in their order, and no reason."""
     if not caller.blinded:
         return slot
@@ -212,14 +194,14 @@ def _shown_to(caller: Principal, slot: Allocation, trial: Trial) -> Allocation:
     )
 
 
-def saw(request: Request, trial: Trial) -> None:
+def saw(request: Request, trial: trials.Trial) -> None:
     """Record in the access log who saw results."""
     what = request.scope["route"].name
     request.state.recorder.saw(request.state.principal, trial, what)
 
 
 def _confirmation(
-    slot: Allocation | None, number: int | str, outcome: str, *, blinded: bool
+    slot: trials.Allocation | None, number: int | str, outcome: str, *, blinded: bool
 ) -> str:
     """Confirm the last action; blinded: without the outcome, which may not be their own."""
     if slot is None or (slot.state == "open" and not slot.told):
@@ -238,7 +220,7 @@ def models_of_slots(ledger: Ledger) -> dict[str, ArmModel]:
     return {slot.id: ledger.kinds[slot.arm] for slot in slots if slot.arm is not None}
 
 
-def _done(trial: Trial, slot: Allocation) -> Response:
+def _done(trial: trials.Trial, slot: trials.Allocation) -> Response:
     return go(f"/trials/{trial.id}?done={quote(slot.id)}")
 
 
@@ -267,7 +249,7 @@ def tell(request: Request, trial: Opened, allocation: AllocationId, form: Sent) 
     try:
         counts, by_code = _counts(form), caller.blinded
         slot = trial.tell(allocation, counts, key=form.key, by=caller.name, by_code=by_code)
-    except (TrialError, ApiError) as error:
+    except (trials.TrialError, ApiError) as error:
         return _refused(request, trial, error, "tell", allocation, form)
     return _done(trial, slot)
 
@@ -293,21 +275,21 @@ def correct(request: Request, trial: Opened, allocation: AllocationId, form: Sen
     try:
         counts = _counts(form)
         slot = trial.correct(allocation, counts, reason=form.reason, key=form.key, by=by)
-    except (TrialError, ApiError) as error:
+    except (trials.TrialError, ApiError) as error:
         return _refused(request, trial, error, "correct", allocation, form)
     return _done(trial, slot)
 
 
 def _refused(
     request: Request,
-    trial: Trial,
-    error: TrialError | ApiError,
+    trial: trials.Trial,
+    error: trials.TrialError | ApiError,
     what: str,
     allocation: str,
     form: Form,
 ) -> Response:
     """Show the page with the refused form, or without it if it is gone."""
-    if isinstance(error, TrialError):
+    if isinstance(error, trials.TrialError):
         error = trial_error(error, blinded=request.state.principal.blinded)
     if error.status_code == 404:
         raise error
@@ -374,9 +356,9 @@ def why(request: Request, trial: Opened) -> Response:
         status=status,
         binary=trial.problem.is_binary,
         posteriors=posteriors_of(ledger),
-        what=describe_decision(status) if status.next_arm else "",
-        terms=shown_terms(status),
-        tighter=tighter_bound(status),
+        what=figures.describe_decision(status) if status.next_arm else "",
+        terms=figures.shown_terms(status),
+        tighter=figures.tighter_bound(status),
         on_record=ON_RECORD,
         points=points_text(trial.problem),
         stages=trial.episode().stages if has_episode(trial.settings) else 0,
@@ -395,16 +377,18 @@ async def why_figures(
     saw(request, trial)
     if expected and has_episode(trial.settings) and not _expected_losses.known(trial):
         long_work: LongWork = request.app.state.long_work
-        line = await long_work.run(request, "plan", expected_loss, trial.settings)
+        line = await long_work.run(request, "plan", figures.expected_loss, trial.settings)
         _expected_losses.keep(trial, line)
     return await run_in_threadpool(_figures, trial, dark, expected)
 
 
-def _figures(trial: Trial, dark: bool, expected: bool) -> Response:
+def _figures(trial: trials.Trial, dark: bool, expected: bool) -> Response:
     line = _expected_losses.of(trial) if expected else None
     has_figures = has_episode(trial.settings)
-    path = path_figure(trial.episode(), line, dark=dark) if has_figures else None
-    return JSONResponse({"decision": decision_figure(trial.status(), dark=dark), "path": path})
+    path = figures.path_figure(trial.episode(), line, dark=dark) if has_figures else None
+    return JSONResponse(
+        {"decision": figures.decision_figure(trial.status(), dark=dark), "path": path}
+    )
 
 
 # -- audit --------------------------------------------------------------------------------------
@@ -421,7 +405,7 @@ async def audit(
     """Show the log and its checks."""
     try:
         log = await run_in_threadpool(_log, request, name, number, check)
-    except Damaged:
+    except trials.Damaged:
         return await run_in_threadpool(_damaged, request, name)
     saw(request, log.trial)
     check_result = None
@@ -434,12 +418,12 @@ async def audit(
 class _Log:
     """What a page of the log shows; the whole log, where all decisions are checked."""
 
-    trial: Trial
+    trial: trials.Trial
     ledger: Ledger
     pages: int
     number: int
-    shown: Sequence[Event]
-    whole: Sequence[Event]
+    shown: Sequence[trials.Event]
+    whole: Sequence[trials.Event]
 
 
 def _log(request: Request, name: str, number: int, check: str) -> _Log:
@@ -457,7 +441,7 @@ def _log(request: Request, name: str, number: int, check: str) -> _Log:
         return _Log(trial, ledger, pages, number, shown, all_events)
 
 
-def _audited(request: Request, log: _Log, check: str, replay: Replay | None) -> Response:
+def _audited(request: Request, log: _Log, check: str, replay: trials.Replay | None) -> Response:
     trial = log.trial
     verified = None
     if check == "chain":
@@ -483,7 +467,7 @@ def _damaged(request: Request, trial: str) -> Response:
     return page(request, "damaged.html.j2", verified=verified)
 
 
-def _rows(shown: Sequence[Event], ledger: Ledger) -> list[tuple[Event, str, str]]:
+def _rows(shown: Sequence[trials.Event], ledger: Ledger) -> list[tuple[trials.Event, str, str]]:
     """Events with a summary and their body."""
     return [
         (event, _summary(event, ledger), json.dumps(event.to_dict(), indent=1, ensure_ascii=False))
@@ -491,7 +475,7 @@ def _rows(shown: Sequence[Event], ledger: Ledger) -> list[tuple[Event, str, str]
     ]
 
 
-def _summary(event: Event, ledger: Ledger) -> str:
+def _summary(event: trials.Event, ledger: Ledger) -> str:
     data = event.data
     if event.kind == "asked":
         pulls = ", ".join(f"{arm} {number}" for arm, number in data["pulls"].items())
@@ -534,21 +518,21 @@ def export_csv(request: Request, trial: Opened) -> Response:
     )
 
 
-def _download(trial: Trial, kind: str) -> dict[str, str]:
+def _download(trial: trials.Trial, kind: str) -> dict[str, str]:
     return {"Content-Disposition": f'attachment; filename="trial-{trial.id}.{kind}"'}
 
 
 # -- results -------------------------------------------------------------------------------------
 
 
-def report_for(request: Request, trial: Trial, control: str = "") -> TrialReport:
+def report_for(request: Request, trial: trials.Trial, control: str = "") -> trials.TrialReport:
     """Return the report; few requests at a time read a whole log."""
     state = request.app.state
     with state.record_readers.one(request.state.principal.name):
         return trial.report(control=control or None, late_after=state.limits.stale_after)
 
 
-def result_cards(report: TrialReport) -> dict[str, Any]:
+def result_cards(report: trials.TrialReport) -> dict[str, Any]:
     """Return the values of the template `result_cards.html.j2`."""
     return {
         "report": report,
@@ -581,7 +565,11 @@ def report(request: Request, trial: Opened, control: Control = "") -> Response:
 
 
 def _changed(
-    request: Request, trial: Trial, change: Callable[..., object], form: Form, reason: str | None
+    request: Request,
+    trial: trials.Trial,
+    change: Callable[..., object],
+    form: Form,
+    reason: str | None,
 ) -> Response:
     change(reason=reason, key=form.key, by=request.state.principal.name)
     return go(f"/trials/{trial.id}")
