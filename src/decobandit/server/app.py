@@ -29,7 +29,7 @@ from .long_work import LongWork
 from .middleware.cors import Cors, checked_origin
 from .middleware.limits import BodyLimit, Limits, RateLimit
 from .middleware.observe import Observe
-from .middleware.probes import Liveness, Probes, Readiness
+from .middleware.probes import Probe, Probes, Readiness, live
 from .middleware.same_origin import SameOrigin
 from .middleware.security_headers import SecurityHeaders
 from .middleware.shares import Shares
@@ -51,7 +51,7 @@ def create_app(
     `cors_origins`: sites whose pages may use the API. `signing_key`: signs checkpoints.
     """
     limits = limits or Limits()
-    probes = {"/api/v1/live": Liveness(), "/api/v1/ready": Readiness(store, limits)}
+    probes: dict[str, Probe] = {"/api/v1/live": live, "/api/v1/ready": Readiness(store, limits)}
     guard = Guard(store, limits=limits, auth=auth)
     long_work = LongWork(limits)
     counted = metrics.Metrics(store, long_work)

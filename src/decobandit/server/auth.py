@@ -181,7 +181,7 @@ def allow(*roles: Role, all_trials: bool = False) -> Callable[[Endpoint], Endpoi
     """
 
     def mark(endpoint: Endpoint) -> Endpoint:
-        endpoint.roles, endpoint.all_trials = roles, all_trials  # type: ignore[attr-defined]
+        endpoint.access = Access(roles, all_trials)  # type: ignore[attr-defined]
         return endpoint
 
     return mark
@@ -189,11 +189,11 @@ def allow(*roles: Role, all_trials: bool = False) -> Callable[[Endpoint], Endpoi
 
 def access_of(endpoint: Callable[..., object]) -> Access:
     """Who may use a route; a TypeError for one that does not say."""
-    try:
-        return Access(endpoint.roles, endpoint.all_trials)  # type: ignore[attr-defined]
-    except AttributeError:
+    access: Access | None = getattr(endpoint, "access", None)
+    if access is None:
         name = getattr(endpoint, "__name__", endpoint)
-        raise TypeError(f"route {name}: does not say whose roles may use it; add @allow") from None
+        raise TypeError(f"route {name}: does not say whose roles may use it; add @allow")
+    return access
 
 
 async def _caller(request: Request) -> Principal:  # not in a thread: nothing is computed

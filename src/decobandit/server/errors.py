@@ -76,11 +76,8 @@ class ApiError(HTTPException):
         return str(self.detail)
 
 
-def error_response(error: HTTPException) -> JSONResponse:
-    """Return an error that has a status as JSON."""
-    if not isinstance(error, ApiError):
-        code = CODES.get(error.status_code, "error")
-        error = ApiError(error.status_code, code, str(error.detail), error.headers)
+def error_response(error: ApiError) -> JSONResponse:
+    """Return an error as JSON."""
     return JSONResponse(error_dict(error), error.status_code, dict(error.headers or {}))
 
 
@@ -97,12 +94,6 @@ def busy(message: str = "too many requests at once", seconds: int = 1) -> ApiErr
 def database_silent() -> ApiError:
     """Return the answer when the database does not answer in time."""
     return ApiError(503, "unavailable", "the database does not answer", {"Retry-After": "5"})
-
-
-def stopping() -> ApiError:
-    """Return the answer to a request that is dropped because the server stops."""
-    again = {"Retry-After": "5", "Connection": "close"}
-    return ApiError(503, "unavailable", "the server stops; try again", again)
 
 
 def trial_error(error: TrialError, *, blinded: bool) -> ApiError:
@@ -127,27 +118,17 @@ def trial_error(error: TrialError, *, blinded: bool) -> ApiError:
     return ApiError(status, error.code, text, again)
 
 
-def trial_response(error: TrialError, *, blinded: bool) -> JSONResponse:
-    """Return the refusal as JSON."""
-    return error_response(trial_error(error, blinded=blinded))
-
-
-def validation_response(error: RequestValidationError) -> JSONResponse:
+def _validation_error(error: RequestValidationError) -> ApiError:
     """Return the first error and its place; the refused value is not repeated."""
     places: list[str] = []  # one_line names the place of one error, the one it picks
 
     def where(keys: Place) -> str:
-        places.append(_short_place(keys))
+        place = dotted(keys)
+        places.append(place if len(place) <= _MAX_PLACE else place[:_MAX_PLACE] + "...")
         return places[-1]
 
     message = one_line(error.errors(), where=where, show_value=False)
-    field = _printable(places[0])
-    return error_response(ApiError(422, "invalid", _printable(message), field=field))
-
-
-def _short_place(keys: Place) -> str:
-    place = dotted(keys)
-    return place if len(place) <= _MAX_PLACE else place[:_MAX_PLACE] + "..."
+    return ApiError(422, "invalid", _printable(message), field=_printable(places[0]))
 
 
 def _printable(text: str) -> str:
@@ -171,30 +152,40 @@ def _method_refused(scope: Scope) -> ApiError:
     )
 
 
+def api_error(error: BaseException, scope: Scope) -> ApiError:
+    """Return the answer to a request that ended with this error."""
+    if isinstance(error, TrialError):
+        return trial_error(error, blinded=is_blinded(scope))
+    if isinstance(error, RequestValidationError):
+        return _validation_error(error)
+    if isinstance(error, asyncio.CancelledError):  # the server does not wait for it any longer
+        again = {"Retry-After": "5", "Connection": "close"}
+        return ApiError(503, "unavailable", "the server stops; try again", again)
+    if not isinstance(error, HTTPException):  # of the program itself: the log has it by a number
+        number = secrets.token_hex(4)
+        log.error("error %s in %s %r", number, scope["method"], scope["path"], exc_info=error)
+        text = f"internal error; the log of the server has it as {number}"
+        return ApiError(500, "internal", text)
+    if error.status_code == 405:
+        return _method_refused(scope)
+    if isinstance(error, ApiError):
+        return error
+    code = CODES.get(error.status_code, "error")
+    return ApiError(error.status_code, code, str(error.detail), error.headers)
+
+
 def install(app: FastAPI) -> None:
     """Turn the errors of routes into responses."""
 
-    async def http(request: Request, error: Exception) -> Response:
-        assert isinstance(error, HTTPException)
-        if error.status_code == 405:
-            return error_response(_method_refused(request.scope))
-        return error_response(error)
+    async def answer(request: Request, error: Exception) -> Response:
+        return error_response(api_error(error, request.scope))
 
-    async def trial(request: Request, error: Exception) -> Response:
-        assert isinstance(error, TrialError)
-        return trial_response(error, blinded=is_blinded(request.scope))
-
-    async def validation(request: Request, error: Exception) -> Response:
-        assert isinstance(error, RequestValidationError)
-        return validation_response(error)
-
-    app.add_exception_handler(HTTPException, http)
-    app.add_exception_handler(TrialError, trial)
-    app.add_exception_handler(RequestValidationError, validation)
+    for kind in (HTTPException, TrialError, RequestValidationError):
+        app.add_exception_handler(kind, answer)
 
 
 class CatchAll:
-    """Logs every other error, and answers it without details."""
+    """Answers every other error, without details."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -212,21 +203,4 @@ class CatchAll:
         except (Exception, asyncio.CancelledError) as error:
             if scope["type"] != "http" or started:
                 raise  # the response has begun: the connection can only be closed
-            await _unhandled_response(error, scope)(scope, receive, send)
-
-
-def _unhandled_response(error: BaseException, scope: Scope) -> Response:
-    if isinstance(error, asyncio.CancelledError):  # the server does not wait for it any longer
-        return error_response(stopping())
-    if isinstance(error, HTTPException):
-        return error_response(error)
-    if isinstance(error, TrialError):
-        return trial_response(error, blinded=is_blinded(scope))
-    return error_response(internal(error, scope))
-
-
-def internal(error: BaseException, scope: Scope) -> ApiError:
-    """Return the answer to an internal error, with the number of its log entry."""
-    number = secrets.token_hex(4)
-    log.error("error %s in %s %r", number, scope["method"], scope["path"], exc_info=error)
-    return ApiError(500, "internal", f"internal error; the log of the server has it as {number}")
+            await error_response(api_error(error, scope))(scope, receive, send)

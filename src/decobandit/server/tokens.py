@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, get_args
 
-from sqlalchemy import Connection, Row, insert, select, update
+from sqlalchemy import Connection, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from ..support.records import doc, record_class
@@ -127,7 +127,7 @@ def new_token(
             raise taken
         if trials:
             row["trials"] = json.dumps(sorted({_trial_name(connection, one) for one in trials}))
-            if role == "admin" and not any(map(_administers_all, _rows(connection))):
+            if role == "admin" and not any(one.administers_all for one in _rows(connection)):
                 raise Conflict(
                     "the only administrator cannot be limited to trials; make one for all first"
                 )
@@ -157,11 +157,7 @@ def _log_entry(token: Token) -> dict[str, Any]:
 
 def _rows(connection: Connection) -> list[Token]:
     order = select(_table).order_by(_table.c.created_at, _table.c.name)
-    return [_token(row) for row in connection.execute(order)]
-
-
-def _administers_all(token: Token) -> bool:
-    return token.administers_all
+    return [Token(**row._mapping) for row in connection.execute(order)]
 
 
 def list_tokens(store: Store) -> list[Token]:
@@ -181,7 +177,7 @@ def revoke_token(store: Store, name: str, *, by: str = "library") -> Token:
         token = tokens.pop(name)
         if token.revoked_at is not None:
             return token
-        if token.administers_all and not any(map(_administers_all, tokens.values())):
+        if token.administers_all and not any(one.administers_all for one in tokens.values()):
             raise Conflict(
                 "this is the only administrator's token that is valid for all trials; "
                 "make another one first"
@@ -193,10 +189,6 @@ def revoke_token(store: Store, name: str, *, by: str = "library") -> Token:
         return revoked
 
     return store.write(work)
-
-
-def _token(row: Row[Any]) -> Token:
-    return Token(**row._mapping)
 
 
 class TokenCache:

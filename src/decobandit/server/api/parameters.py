@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from typing import Annotated, Any, NamedTuple, TypedDict, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, Header, Path, Query, Request
 from fastapi.responses import JSONResponse
@@ -13,7 +12,7 @@ from starlette.concurrency import run_in_threadpool
 from ...support import Cache
 from ...trials import Allocation, Store, Trial, open_trial
 from ...trials.allocations import AllocationState
-from ...trials.lists import MAX_PAGE, Page, page_of_allocations
+from ...trials.lists import MAX_PAGE, Page
 from ...trials.recording import NEEDS_MORE, Change, answered
 from ...trials.settings import in_order
 from ..auth import Caller
@@ -117,15 +116,7 @@ def key_of(header: str | None, body: sent.Keyed | None) -> str | None:
     return inside if header is None else header
 
 
-class Reasoned(TypedDict):
-    """Why, under which key, by whom: as changes of a trial take them."""
-
-    reason: str
-    key: str | None
-    by: str
-
-
-def reasoned(caller: Principal, body: sent.ReasonIn, key: str | None) -> Reasoned:
+def reasoned(caller: Principal, body: sent.ReasonIn, key: str | None) -> dict[str, Any]:
     """Return actor, key and reason of a request."""
     return {"reason": body.reason, "key": key_of(key, body), "by": caller.name}
 
@@ -162,27 +153,6 @@ Limit = Annotated[int, Query(ge=1, le=MAX_PAGE, description="Entries at most.")]
 After = Annotated[str | None, Query(pattern=ID_PATTERN, description=_AFTER)]
 AfterEvent = Annotated[int, Query(ge=-1, lt=2**31, description=_AFTER)]
 State = Annotated[AllocationState | None, Query(description="Only those in this state.")]
-
-
-class AskedPage(NamedTuple):
-    """Which allocations of a trial are asked for."""
-
-    limit: int
-    after: str | None
-    state: AllocationState | None
-
-    def of(self, allocations: Mapping[str, Allocation]) -> Page[Allocation]:
-        """Those of them that were made in this trial."""
-        return page_of_allocations(
-            allocations, limit=self.limit, after=self.after, state=self.state
-        )
-
-
-def _asked_page(limit: Limit = MAX_PAGE, after: After = None, state: State = None) -> AskedPage:
-    return AskedPage(limit, after, state)
-
-
-PageOfMade = Annotated[AskedPage, Depends(_asked_page)]
 
 
 def next_key(page: Page[object]) -> dict[str, str]:

@@ -12,13 +12,19 @@ from starlette.concurrency import run_in_threadpool
 from ..._version import __version__
 from ...trials import Allocation, Summary, TrialError, people_log
 from ...trials.checkpoints import make_checkpoint
-from ...trials.lists import MAX_PAGE, ledger_of, page_of_events, page_of_trials, stale_ids
+from ...trials.lists import (
+    MAX_PAGE,
+    ledger_of,
+    page_of_allocations,
+    page_of_events,
+    page_of_trials,
+    stale_ids,
+)
 from ...trials.report import TrialReport
 from ...trials.verification import check_trial, replayed
 from ..auth import EVERYBODY, Caller, allow
 from ..errors import ApiError
 from ..long_work import refusals
-from ..middleware.probes import Probe
 from ..tokens import list_tokens, new_token, revoke_token
 from . import responses as out
 from . import schemas as sent
@@ -32,8 +38,8 @@ from .parameters import (
     Key,
     Limit,
     Opened,
-    PageOfMade,
     Seen,
+    State,
     TokenName,
     TrialId,
     answer,
@@ -133,9 +139,9 @@ async def health() -> Response:  # not in a thread: it only waits for a place am
     return answer(out.HealthOut(status="ok", version=__version__))
 
 
-def _probe(request: Request) -> Probe:
-    probe: Probe = request.app.state.probes[request.url.path]
-    return probe
+async def _probed(request: Request) -> Response:
+    answer: Response = await request.app.state.probes[request.url.path]()
+    return answer
 
 
 @router.get("/live", response_model=out.ProbeOut)
@@ -143,7 +149,7 @@ def _probe(request: Request) -> Probe:
 @allow()
 async def live(request: Request) -> Response:
     """Report that the process answers; nothing else is checked. Needs no token."""
-    return await _probe(request).response()
+    return await _probed(request)
 
 
 @router.get("/ready", response_model=out.ProbeOut)
@@ -151,7 +157,7 @@ async def live(request: Request) -> Response:
 @allow()
 async def ready(request: Request) -> Response:
     """Report that the database answers within two seconds; 503 otherwise. Needs no token."""
-    return await _probe(request).response()
+    return await _probed(request)
 
 
 @router.get("/trials", response_model=out.TrialsOut | out.BlindTrials)
@@ -209,9 +215,12 @@ def trial_why(_: Caller, trial: Seen) -> Response:
 
 @router.get("/trials/{trial}/allocations", response_model=out.AllocationsOut)
 @allow("admin", "viewer")
-def trial_allocations(_: Caller, trial: Seen, wanted: PageOfMade) -> Response:
+def trial_allocations(
+    _: Caller, trial: Seen, limit: Limit = MAX_PAGE, after: After = None, state: State = None
+) -> Response:
     """Allocations in the order in which they were made."""
-    page = wanted.of(ledger_of(trial.store, trial.id).allocations)
+    slots = ledger_of(trial.store, trial.id).allocations
+    page = page_of_allocations(slots, limit=limit, after=after, state=state)
     return answer({"allocations": [slot.to_dict() for slot in page.items], **next_key(page)})
 
 

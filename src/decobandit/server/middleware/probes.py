@@ -6,8 +6,7 @@ they answer while all threads work, while the database stalls, and while strange
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 import anyio
 from sqlalchemy import select
@@ -16,33 +15,24 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ..._version import __version__
 from ...trials import Store, TrialError, schema
-from ..errors import database_silent, error_response, trial_response
+from ..errors import database_silent, error_response, trial_error
 from .base import HttpMiddleware
 from .limits import Limits
 
+Probe = Callable[[], Awaitable[Response]]
 KNOWN_SECONDS = 0.5  # for which an answer of the database holds
-
-
-class Probe(ABC):
-    """What a probe answers."""
-
-    @abstractmethod
-    async def response(self) -> Response:
-        """200, or an error."""
 
 
 def _ok(status: str) -> Response:
     return JSONResponse({"status": status, "version": __version__})
 
 
-class Liveness(Probe):
-    """The process answers; nothing else is asked."""
-
-    async def response(self) -> Response:
-        return _ok("live")
+async def live() -> Response:
+    """Answer that the process is alive; nothing else is asked."""
+    return _ok("live")
 
 
-class Readiness(Probe):
+class Readiness:
     """The database answers in time. One thread asks it, however many probes there are."""
 
     def __init__(self, store: Store, limits: Limits) -> None:
@@ -50,7 +40,7 @@ class Readiness(Probe):
         self._asker = anyio.CapacityLimiter(1)
         self._answered_at: float | None = None
 
-    async def response(self) -> Response:
+    async def __call__(self) -> Response:
         try:
             with anyio.fail_after(self._limits.ready_seconds):
                 await anyio.to_thread.run_sync(
@@ -59,7 +49,7 @@ class Readiness(Probe):
         except TimeoutError:
             return error_response(database_silent())
         except TrialError as error:
-            return trial_response(error, blinded=True)
+            return error_response(trial_error(error, blinded=True))
         return _ok("ready")
 
     def _ask(self) -> None:
@@ -83,5 +73,5 @@ class Probes(HttpMiddleware):
         if probe is None or scope["method"] not in ("GET", "HEAD"):
             await self.app(scope, receive, send)
         else:
-            answer = await probe.response()
+            answer = await probe()
             await answer(scope, receive, send)

@@ -15,14 +15,13 @@ from ...bounds import MEANINGS, Episode, gap
 from ...designs import EXACT_STATES, STEPS, too_slow
 from ...evaluation import evaluate
 from ...policies import policy_class
-from ...support import Cache, Floats, TooLarge
-from ...trials import ArmStatus, Status, Trial
+from ...support import Floats, TooLarge
+from ...trials import ArmStatus, Status
 from ...trials.settings import TrialSettings
 
 MAX_BARS = 40  # arms in the figure of a decision: those worth most
 TRANSPARENT = "rgba(0,0,0,0)"
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', sans-serif"
-MAX_EXPECTED_LOSSES = 64  # of them in memory
 TIGHTER = 5e-4  # less cannot be seen in three digits
 
 
@@ -242,25 +241,6 @@ def _layout(dark: bool, height: int) -> dict[str, Any]:
 
 
 # -- the expected loss -------------------------------------------------------------------------
-
-
-class ExpectedLosses:
-    """The expected loss after each stage, kept for the settings of a trial."""
-
-    def __init__(self) -> None:
-        self._kept = Cache[str, Floats | None](MAX_EXPECTED_LOSSES)
-
-    def known(self, trial: Trial) -> bool:
-        """Whether it is computed already."""
-        return trial.settings.tables_hash in self._kept
-
-    def of(self, trial: Trial) -> Floats | None:
-        """Return the cached expected loss up to each stage, (stages,)."""
-        return self._kept.get(trial.settings.tables_hash)
-
-    def keep(self, trial: Trial, line: Floats | None) -> None:
-        """Cache the expected loss for the settings of a trial."""
-        self._kept.put(trial.settings.tables_hash, line)
 
 
 def expected_loss(settings: TrialSettings) -> Floats | None:

@@ -16,16 +16,13 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from fastapi.routing import APIRoute
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.concurrency import run_in_threadpool
-from starlette.exceptions import HTTPException
 
 from ..._version import __version__
 from ...figures import marked_policy
 from ...figures.report_page import coded
 from ...problem.models.base import rounded
-from ...trials import TrialError
 from ..auth import access_of
-from ..errors import ApiError, internal, trial_error
-from ..principal import is_blinded
+from ..errors import ApiError, api_error
 
 MAX_FIELDS = 2000  # of a form
 FORM_TYPE = "application/x-www-form-urlencoded"
@@ -161,10 +158,6 @@ def error_page(
     return answer
 
 
-def _refusal(request: Request, error: HTTPException) -> Response:
-    return error_page(request, error.status_code, str(error.detail), dict(error.headers or {}))
-
-
 def _to_login(request: Request) -> Response:
     wanted = request.url.path if request.method == "GET" else "/"
     return go("/login" if wanted == "/" else f"/login?next={quote(wanted)}")
@@ -183,13 +176,11 @@ class PageRoute(APIRoute):
             try:
                 await access.check(request)
                 return await handler(request)
-            except TrialError as error:
-                return _refusal(request, trial_error(error, blinded=is_blinded(request.scope)))
-            except HTTPException as error:
-                return _refusal(request, error)
             except RequestValidationError:
                 return error_page(request, 404, "there is no such page")
             except Exception as error:
-                return _refusal(request, internal(error, request.scope))
+                refusal = api_error(error, request.scope)
+                headers = dict(refusal.headers or {})
+                return error_page(request, refusal.status_code, str(refusal), headers)
 
         return checked

@@ -19,6 +19,7 @@ from ... import trials
 from ...figures.episodes import points_text
 from ...problem import ArmModel, Outcome
 from ...problem.problem_files import parse_tree
+from ...support import Cache, Floats
 from ...trials.allocations import counts_from, told_text
 from ...trials.arm_changes import ARM_KINDS
 from ...trials.ledger import Ledger
@@ -44,7 +45,7 @@ MAX_WAITING = 10  # pending allocations where the trial is run, the oldest first
 EVENTS_PER_PAGE = 100
 
 router = APIRouter(prefix="/trials/{trial}", route_class=PageRoute, include_in_schema=False)
-_expected_losses = figures.ExpectedLosses()
+_expected_losses = Cache[str, Floats | None](64)  # by the hash of the tables of a trial
 
 
 def _trial(request: Request, trial: Annotated[str, Path(max_length=100)]) -> trials.Trial:
@@ -375,15 +376,16 @@ async def why_figures(
 ) -> Response:
     """Show the figures; `expected` adds the expected loss of the policy, which is slower."""
     saw(request, trial)
-    if expected and has_episode(trial.settings) and not _expected_losses.known(trial):
+    computed = trial.settings.tables_hash in _expected_losses
+    if expected and has_episode(trial.settings) and not computed:
         long_work: LongWork = request.app.state.long_work
         line = await long_work.run(request, "plan", figures.expected_loss, trial.settings)
-        _expected_losses.keep(trial, line)
+        _expected_losses.put(trial.settings.tables_hash, line)
     return await run_in_threadpool(_figures, trial, dark, expected)
 
 
 def _figures(trial: trials.Trial, dark: bool, expected: bool) -> Response:
-    line = _expected_losses.of(trial) if expected else None
+    line = _expected_losses.get(trial.settings.tables_hash) if expected else None
     has_figures = has_episode(trial.settings)
     path = figures.path_figure(trial.episode(), line, dark=dark) if has_figures else None
     return JSONResponse(
