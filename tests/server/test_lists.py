@@ -141,7 +141,7 @@ def test_stale_allocations_are_shown(site: Site, monkeypatch: pytest.MonkeyPatch
 
 def test_pages_of_lists_link_to_the_next(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("decobandit.server.pages.site.TRIALS_PER_PAGE", 2)
-    monkeypatch.setattr("decobandit.server.pages.allocations.ALLOCATIONS_PER_PAGE", 2)
+    monkeypatch.setattr("decobandit.server.pages.trial.ALLOCATIONS_PER_PAGE", 2)
     monkeypatch.setattr("decobandit.server.pages.trial.MAX_WAITING", 2)
     made = [site.trial(name=f"t{number}", policy="equal") for number in range(3)]
     first = page(site, "/")

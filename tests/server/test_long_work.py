@@ -85,8 +85,8 @@ def test_everybody_has_a_share_of_the_queue() -> None:
 
         names = ["ann"] * 10 + ["bob", "eve"]
         await asyncio.gather(*(work(name) for name in names))
-        assert not queue._running
-        assert not queue._waiting
+        assert not queue.taken
+        assert not queue.waiting
 
     asyncio.run(run())
     assert order[:3] == ["ann", "bob", "eve"] or order[:3] == ["ann", "bob", "ann"]
@@ -125,8 +125,8 @@ def test_whoever_leaves_the_queue_gives_the_place_up() -> None:
             await asyncio.sleep(0)
             leaving.cancel()
             await asyncio.gather(leaving, return_exceptions=True)
-        assert not queue._waiting
-        assert not queue._running
+        assert not queue.waiting
+        assert not queue.taken
 
     asyncio.run(run())
 
@@ -243,7 +243,7 @@ def test_huge_plans_hold_up_neither_trials_nor_replays_nor_asks(site: Site) -> N
 def test_a_form_that_plans_too_much_at_once_says_when_to_come_back(site: Site) -> None:
     with served(site.app) as port:
         plans = [plan_and_leave(port, site.tokens["viewer"]) for _ in range(5)]
-        assert becomes(lambda: len(site.app.state.long_work._queues["plan"]._waiting) == 4)
+        assert becomes(lambda: len(site.app.state.long_work._queues["plan"].waiting) == 4)
         status, headers, _ = request(port, "POST", "/api/v1/plan", site.tokens["viewer"], HUGE)
         assert (status, headers["retry-after"]) == (503, "10")
         for line in plans:

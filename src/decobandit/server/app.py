@@ -26,12 +26,10 @@ from .api.routing import router as api_router
 from .auth import SECURITY_SCHEMES, Guard, Identify
 from .errors import CatchAll
 from .long_work import LongWork
-from .middleware.cors import Cors, checked_origin
+from .middleware.browsers import Cors, SameOrigin, SecurityHeaders, checked_origin
 from .middleware.limits import BodyLimit, Limits, RateLimit
 from .middleware.observe import Observe
 from .middleware.probes import Probe, Probes, Readiness, live
-from .middleware.same_origin import SameOrigin
-from .middleware.security_headers import SecurityHeaders
 from .middleware.shares import Shares
 from .pages import site as pages
 from .record_readers import RecordReaders

@@ -16,9 +16,8 @@ from urllib.parse import urlsplit
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from .connections import Connections, counted_address
-from .middleware.limits import Limits
-from .middleware.security_headers import DEFAULTS
+from .middleware.browsers import DEFAULTS
+from .middleware.limits import Limits, counted_address
 
 HEAD_BYTES = 16 * 1024
 MAX_HEADERS = 100  # of one request
@@ -27,6 +26,66 @@ UNSENT_BYTES = 64 * 1024  # of an answer, before the application has to wait
 PROGRESS_BYTES = 16 * 1024  # that a client reads in `Limits.write_seconds`, or all that is left
 CHECKS = 4  # in that time
 _END_OF_HEAD = b"\r\n\r\n"
+
+
+# -- open connections ----------------------------------------------------------------------------
+#
+# A new connection is always let in, so that whoever has a token can show it. Where there are too
+# many, one is closed instead: the oldest that does nothing and has shown no token. Such are silent
+# connections, those between two requests, and those whose client does not read its answer.
+
+
+class Connections:
+    """The open connections, by address, the oldest first."""
+
+    def __init__(self, most: int, most_per_address: int) -> None:
+        self.most, self.most_per_address = most, most_per_address
+        self._by_address: dict[str, dict[BoundedProtocol, None]] = {}
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def add(self, new: BoundedProtocol) -> bool:
+        """Let one in, and close others where there are too many; whether there was room.
+
+        Without room all others are at work: then only known people are served on this one.
+        """
+        of_address = self._by_address.setdefault(new.address, {})
+        strangers = sum(not one.known for one in of_address)
+        room = strangers < self.most_per_address or self._cut(of_address)
+        if self._count >= self.most:
+            fullest = max(self._by_address.values(), key=len)
+            room = self._cut(fullest) or self._cut(self._all())
+            room = room or self._cut(self._all(), known=True)
+        # `cut` may have emptied the group of this address
+        self._by_address.setdefault(new.address, of_address)[new] = None
+        self._count += 1
+        return room
+
+    def remove(self, gone: BoundedProtocol) -> None:
+        """Remove a closed connection."""
+        of_address = self._by_address.get(gone.address, {})
+        if gone in of_address:
+            del of_address[gone]
+            self._count -= 1
+            if not of_address:
+                del self._by_address[gone.address]
+
+    def _all(self) -> dict[BoundedProtocol, None]:
+        return {one: None for of_address in self._by_address.values() for one in of_address}
+
+    def _cut(self, among: dict[BoundedProtocol, None], *, known: bool = False) -> bool:
+        """Close the oldest that waits for its client; those of known people only if told so."""
+        idle = (one for one in among if one.waits and (known or not one.known))
+        victim = next(idle, None)
+        if victim is not None:
+            self.remove(victim)
+            victim.cut()
+        return victim is not None
+
+
+# -- the protocol ------------------------------------------------------------------------------
 
 
 class _Flow(FlowControl):

@@ -20,6 +20,7 @@ from ..trials import TrialError
 from . import worker_process
 from .errors import ApiError, busy
 from .middleware.limits import Limits
+from .middleware.shares import Turns
 from .worker_process import Worker, WorkerDied
 
 P = ParamSpec("P")
@@ -29,62 +30,31 @@ KINDS: tuple[Kind, ...] = ("plan", "trial", "replay")
 RETRY_SECONDS = 10
 
 
-def _no_place() -> ApiError:
-    return busy("other problems are being solved; try again", seconds=RETRY_SECONDS)
-
-
-class Queue:
-    """Turns at one kind of computation."""
+class Queue(Turns):
+    """Turns at one kind of computation: one at a time of a person, few of all."""
 
     def __init__(self, limits: Limits) -> None:
+        super().__init__()
         self._limits = limits
-        self._running: set[str] = set()
-        self._waiting: dict[asyncio.Future[None], str] = {}  # the first come first
 
-    @property
-    def load(self) -> tuple[int, int]:
-        """How many computations run, and how many wait."""
-        return len(self._running), len(self._waiting)
+    def has_room(self, name: str) -> bool:
+        return not self.taken[name] and len(self.taken) < self._limits.solves
+
+    def refusal(self) -> ApiError:
+        return busy("other problems are being solved; try again", seconds=RETRY_SECONDS)
 
     @asynccontextmanager
     async def turn(self, person: str) -> AsyncIterator[None]:
         """Hold a turn for one computation of a person; 503 without a place in the queue."""
-        if self._is_free(person):
-            self._running.add(person)
-        else:
-            await self._wait(person)
+        limits, queue = self._limits, list(self.waiting.values())
+        full = len(queue) >= limits.waiting or queue.count(person) >= limits.waiting_per_person
+        if full and not self.has_room(person):
+            raise self.refusal()
+        await self.take(person, seconds=limits.waiting_seconds)
         try:
             yield
         finally:
-            self._end(person)
-
-    def _is_free(self, person: str) -> bool:
-        return person not in self._running and len(self._running) < self._limits.solves
-
-    async def _wait(self, person: str) -> None:
-        waiting = sum(name == person for name in self._waiting.values())
-        if len(self._waiting) >= self._limits.waiting or waiting >= self._limits.waiting_per_person:
-            raise _no_place()
-        turn = asyncio.get_running_loop().create_future()
-        self._waiting[turn] = person
-        try:
-            async with asyncio.timeout(self._limits.waiting_seconds):
-                await turn
-        except BaseException as error:
-            if self._waiting.pop(turn, None) is None and not turn.cancelled():
-                self._end(person)  # the turn came in the last moment
-            if isinstance(error, TimeoutError):
-                raise _no_place() from None
-            raise
-
-    def _end(self, person: str) -> None:
-        self._running.discard(person)
-        for turn, next_person in list(self._waiting.items()):
-            if self._is_free(next_person):
-                del self._waiting[turn]
-                if not turn.done():
-                    self._running.add(next_person)
-                    turn.set_result(None)
+            self.give_back(person)
 
 
 class LongWork:
@@ -97,8 +67,8 @@ class LongWork:
     @property
     def load(self) -> tuple[int, int]:
         """How many computations of all kinds run, and how many wait."""
-        running, waiting = zip(*(queue.load for queue in self._queues.values()), strict=True)
-        return sum(running), sum(waiting)
+        queues = self._queues.values()
+        return sum(len(one.taken) for one in queues), sum(len(one.waiting) for one in queues)
 
     async def run(
         self, request: Request, kind: Kind, work: Callable[P, T], *args: P.args, **named: P.kwargs

@@ -20,8 +20,8 @@ from ...trials.settings import chosen_limits, default_limits, make_settings
 from ...trials.trial import enter_trial, free_name, trial_seed
 from ..auth import Caller, allow
 from ..long_work import LongWork, refusals
+from ..middleware.browsers import INLINE_STYLES
 from ..middleware.limits import Limits
-from ..middleware.security_headers import INLINE_STYLES
 from . import responses as out
 from . import schemas as sent
 from .parameters import answer

@@ -1,4 +1,4 @@
-"""The base of this server's middleware: what is not HTTP passes, refusals are answered."""
+"""The base of this server's middleware: what is not HTTP passes; `CatchAll` answers refusals."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-
-from ..errors import ApiError, error_response
 
 
 class HttpMiddleware(ABC):
@@ -29,20 +27,27 @@ class HttpMiddleware(ABC):
 
 
 class RequestCheck(HttpMiddleware):
-    """Passes a request on after `check`; an ApiError of the check is the answer."""
+    """Passes a request on after `check`, which may raise an ApiError."""
 
     @abstractmethod
     async def check(self, scope: Scope, receive: Receive) -> Receive | None:
         """Return the `receive` of the application; None if the client has disconnected."""
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            checked = await self.check(scope, receive)
-        except ApiError as error:
-            await error_response(error)(scope, receive, send)
-        else:
-            if checked is not None:
-                await self.app(scope, checked, send)
+        checked = await self.check(scope, receive)
+        if checked is not None:
+            await self.app(scope, checked, send)
+
+
+def at_start(send: Send, act: Callable[[Message], None]) -> Send:
+    """Return a `send` that calls `act` with the start of an answer before it is sent."""
+
+    async def watched(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            act(message)
+        await send(message)
+
+    return watched
 
 
 @asynccontextmanager
@@ -59,12 +64,7 @@ async def until_answered(send: Send, then: Callable[[], None]) -> AsyncIterator[
             done = True
             then()
 
-    async def watched(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            end()
-        await send(message)
-
     try:
-        yield watched
+        yield at_start(send, lambda _: end())
     finally:
         end()

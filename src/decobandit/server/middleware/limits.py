@@ -6,6 +6,7 @@ Rates are limited by the token bucket algorithm. Its tokens are called credits h
 
 from __future__ import annotations
 
+import ipaddress
 import math
 import time
 from collections import Counter
@@ -18,13 +19,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ...support import Cache, is_count
 from ...trials.lists import STALE_AFTER
-from ..connections import counted_address
-from ..errors import ApiError, busy, error_response, unauthorized
+from ..errors import ApiError, busy, unauthorized
 from ..principal import Principal
 from .base import HttpMiddleware, RequestCheck, until_answered
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 MAX_SENT_ARMS = 200  # entries of the list of arms that a request sends
+PERSON = "person "  # begins the name of a sender with a token
 LOGIN = "/login"  # the only change that needs no authentication
 
 
@@ -95,10 +96,36 @@ class Buckets:
         return len(self._credits)
 
 
+def counted_address(host: str | None) -> str:
+    """Return the address that clients are counted by; of IPv6 the /64 network."""
+    if host is None:
+        return "unknown"
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return host
+    if isinstance(address, ipaddress.IPv6Address):
+        if address.ipv4_mapped is not None:
+            return str(address.ipv4_mapped)
+        return str(ipaddress.ip_network((address, 64), strict=False))
+    return str(address)
+
+
 def address_of(scope: Scope) -> str:
     """Return the address that requests are counted by."""
     client = scope.get("client")
     return counted_address(None if client is None else str(client[0]))
+
+
+def sender_of(scope: Scope) -> str:
+    """Return the person who sent a request, or the address of a stranger."""
+    principal: Principal | None = scope["state"]["principal"]
+    return address_of(scope) if principal is None else f"{PERSON}{principal.name}"
+
+
+def is_person(sender: str) -> bool:
+    """Return whether a sender is known by a token."""
+    return sender.startswith(PERSON)
 
 
 def too_many(wait: float) -> ApiError:
@@ -125,14 +152,8 @@ class RateLimit(HttpMiddleware):
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         principal: Principal | None = scope["state"]["principal"]
-        address = address_of(scope)
-        try:
-            self._check(scope, principal, address)
-        except ApiError as error:
-            await error_response(error)(scope, receive, send)
-            return
-        stranger = principal is None
-        who = address if principal is None else f"person {principal.name}"
+        who, stranger = sender_of(scope), principal is None
+        self._check(scope, principal, who)
         self._under_way[who] += 1
         self._strangers += stranger
 
@@ -145,20 +166,19 @@ class RateLimit(HttpMiddleware):
         async with until_answered(send, answered) as watched:
             await self.app(scope, receive, watched)
 
-    def _check(self, scope: Scope, principal: Principal | None, address: str) -> None:
+    def _check(self, scope: Scope, principal: Principal | None, who: str) -> None:
         """Refuse a request over a limit; one that is accepted costs a credit.
 
         Nobody holds more places than are free, so that there is one left for whoever comes next.
         """
-        who = address if principal is None else f"person {principal.name}"
         if self._under_way[who] >= self.limits.concurrent - self._under_way.total():
             raise busy()
         if principal is None:
-            self._check_stranger(scope, address)
+            self._check_stranger(scope, who)
         if principal is not None and principal.token_id is not None:
             wait = self.by_token.take(principal.token_id)
         else:
-            wait = self.by_address.take(address)
+            wait = self.by_address.take(address_of(scope))
         if wait:
             raise too_many(wait)
 

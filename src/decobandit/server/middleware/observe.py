@@ -10,7 +10,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from .. import request_context
 from ..metrics import Metrics
-from .base import HttpMiddleware
+from .base import HttpMiddleware, at_start
 
 log = logging.getLogger("decobandit.requests")
 MAX_PATH = 200  # characters of it that are logged
@@ -28,18 +28,16 @@ class Observe(HttpMiddleware):
         scope.setdefault("state", {})["request_id"] = request_id
         status = 0
 
-        async def with_id(message: Message) -> None:
+        def note(start: Message) -> None:
             nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-                MutableHeaders(scope=message)[request_context.HEADER] = request_id
-            await send(message)
+            status = start["status"]
+            MutableHeaders(scope=start)[request_context.HEADER] = request_id
 
         before = request_context.current.set(scope)
         began = time.perf_counter()
         self.metrics.under_way.inc()
         try:
-            await self.app(scope, receive, with_id)
+            await self.app(scope, receive, at_start(send, note))
         finally:
             self.metrics.under_way.dec()
             self._record(scope, status, time.perf_counter() - began)

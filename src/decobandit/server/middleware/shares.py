@@ -8,65 +8,77 @@ until it is its turn by this rule.
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections import Counter
+from functools import partial
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from ..errors import ApiError, busy, error_response
-from ..principal import Principal
+from ..errors import ApiError, busy
 from .base import HttpMiddleware, until_answered
-from .limits import Limits, address_of
+from .limits import Limits, is_person, sender_of
 
 STRANGERS_PART = 4  # strangers together take at most a quarter
 
 
-class Places:
-    """A number of places, taken by name."""
+class Turns(ABC):
+    """Turns at something that few may do at once; the others wait in order."""
 
-    def __init__(self, count: int) -> None:
-        self.count = count
-        self._taken = Counter[str]()
-        self._strangers = 0
-        self._waiting: dict[asyncio.Future[None], tuple[str, bool]] = {}  # the oldest first
+    def __init__(self) -> None:
+        self.taken = Counter[str]()
+        self.waiting: dict[asyncio.Future[None], str] = {}  # the oldest first
 
-    def _has_room(self, name: str, stranger: bool) -> bool:
-        if stranger and self._strangers >= max(1, self.count // STRANGERS_PART):
-            return False
-        return self._taken[name] < self.count - self._taken.total()
+    @abstractmethod
+    def has_room(self, name: str) -> bool:
+        """Return whether somebody may take a turn now."""
 
-    def _take(self, name: str, stranger: bool) -> None:
-        self._taken[name] += 1
-        self._strangers += stranger
-
-    async def take(self, name: str, *, stranger: bool, seconds: float) -> None:
-        """Take a place, or wait for it; `busy` after so many seconds."""
-        if self._has_room(name, stranger):
-            self._take(name, stranger)
+    async def take(self, name: str, *, seconds: float) -> None:
+        """Take a turn, or wait for it; `busy` after so many seconds."""
+        if self.has_room(name):
+            self.taken[name] += 1
             return
         turn = asyncio.get_running_loop().create_future()
-        self._waiting[turn] = name, stranger
+        self.waiting[turn] = name
         try:
             async with asyncio.timeout(seconds):
                 await turn
         except BaseException as error:
-            if self._waiting.pop(turn, None) is None and not turn.cancelled():
-                self.give_back(name, stranger=stranger)  # it came in the last moment
+            if self.waiting.pop(turn, None) is None and not turn.cancelled():
+                self.give_back(name)  # it came in the last moment
             if isinstance(error, TimeoutError):
-                raise busy() from None
+                raise self.refusal() from None
             raise
 
-    def give_back(self, name: str, *, stranger: bool) -> None:
-        """Free a place."""
-        self._taken[name] -= 1
-        self._strangers -= stranger
-        if not self._taken[name]:
-            del self._taken[name]
-        for turn, waiting in list(self._waiting.items()):
-            if self._has_room(*waiting):
-                del self._waiting[turn]
+    def give_back(self, name: str) -> None:
+        """End a turn."""
+        self.taken[name] -= 1
+        if not self.taken[name]:
+            del self.taken[name]
+        for turn, next_name in list(self.waiting.items()):
+            if self.has_room(next_name):
+                del self.waiting[turn]
                 if not turn.done():
-                    self._take(*waiting)
+                    self.taken[next_name] += 1
                     turn.set_result(None)
+
+    def refusal(self) -> ApiError:
+        """Return the answer to whoever waited too long."""
+        return busy()
+
+
+class Places(Turns):
+    """A number of places; nobody takes more of them than are free."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__()
+        self.count = count
+
+    def has_room(self, name: str) -> bool:
+        if not is_person(name):
+            strangers = sum(n for one, n in self.taken.items() if not is_person(one))
+            if strangers >= max(1, self.count // STRANGERS_PART):
+                return False
+        return self.taken[name] < self.count - self.taken.total()
 
 
 class Shares(HttpMiddleware):
@@ -78,17 +90,7 @@ class Shares(HttpMiddleware):
         self.places = Places(limits.threads)
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        principal: Principal | None = scope["state"]["principal"]
-        stranger = principal is None
-        name = address_of(scope) if principal is None else f"person {principal.name}"
-        try:
-            await self.places.take(name, stranger=stranger, seconds=self.limits.thread_seconds)
-        except ApiError as error:
-            await error_response(error)(scope, receive, send)
-            return
-
-        def answered() -> None:
-            self.places.give_back(name, stranger=stranger)
-
-        async with until_answered(send, answered) as watched:
+        name = sender_of(scope)
+        await self.places.take(name, seconds=self.limits.thread_seconds)
+        async with until_answered(send, partial(self.places.give_back, name)) as watched:
             await self.app(scope, receive, watched)

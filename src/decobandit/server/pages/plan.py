@@ -21,7 +21,7 @@ from ..api.planning import start_trial
 from ..auth import allow
 from ..errors import ApiError, trial_error
 from ..long_work import refusals
-from ..middleware.security_headers import INLINE_STYLES
+from ..middleware.browsers import INLINE_STYLES
 from .design_form import ALLOCATION, PLANNING, STOPPING
 from .plan_form import LABELS, Draft, FormError
 from .rendering import Form, PageRoute, Sent, go, page

@@ -1,4 +1,4 @@
-"""List of trials, login, logout, and static files.
+"""List of trials, access log, login, logout, and static files.
 
 The form for a new trial is in `plan.py`, the pages of a trial in `trial.py`.
 """
@@ -12,13 +12,12 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import FileResponse
 from starlette.convertors import Convertor, register_url_convertor
 
+from ...trials import Event, people_log
 from ...trials.lists import page_of_trials
 from ..auth import EVERYBODY, allow
 from ..errors import ApiError
 from ..sessions import COOKIE, cookie_of
-from . import allocations as allocation_pages
 from . import api_docs as api_docs_page
-from . import people as people_pages
 from . import plan as plan_pages
 from . import trial as trial_pages
 from .rendering import PageRoute, Sent, error_page, go, page
@@ -65,6 +64,53 @@ def trials(
         state=None if caller.blinded else state,
         hidden=0 if caller.blinded else listing.hidden,
     )
+
+
+# -- access log ---------------------------------------------------------------------------------
+
+EVENTS_PER_PAGE = 100
+WORDS = {  # what is said of an entry; others with their names
+    "token": "{}",
+    "name": "{}",
+    "what": "{}",
+    "form": "as {}",
+    "via": "via {}",
+    "address": "from {}",
+    "expires_at": "until {:.10}",
+}
+LAST = {"repeated": "and {} more times"}
+
+
+@router.get("/people")
+@allow("admin", all_trials=True)
+def people(request: Request, number: Annotated[int, Query(alias="page", ge=1)] = 1) -> Response:
+    """Show the access log, latest first, and whether it is intact."""
+    request.state.recorder.flush()
+    log = people_log(request.app.state.store)
+    pages = max(1, -(-len(log.events) // EVENTS_PER_PAGE))
+    number = min(number, pages)
+    latest = log.events[::-1][(number - 1) * EVENTS_PER_PAGE : number * EVENTS_PER_PAGE]
+    return page(
+        request,
+        "people.html.j2",
+        log=log,
+        rows=[(event, summary_of(event)) for event in latest],
+        pages=pages,
+        number=number,
+    )
+
+
+def summary_of(event: Event) -> str:
+    """Describe an event in one line."""
+    data = event.data
+    first, words = ("trial", "masked", "row", *WORDS, *LAST), WORDS | LAST
+    order = [*WORDS, *(name for name in data if name not in first), *LAST]
+    texts = {name: _text(data[name]) for name in order if data.get(name) is not None}
+    return ", ".join(words.get(name, f"{name} {{}}").format(texts[name]) for name in texts)
+
+
+def _text(value: object) -> str:
+    return " ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 # -- login and logout ---------------------------------------------------------------------------
@@ -145,8 +191,6 @@ def static(request: Request, name: str) -> Response:
 router.include_router(api_docs_page.router)
 router.include_router(plan_pages.router)
 router.include_router(trial_pages.router)
-router.include_router(people_pages.router)
-router.include_router(allocation_pages.router)
 
 
 # -- everything else ----------------------------------------------------------------------------

@@ -20,10 +20,10 @@ from ...figures.episodes import points_text
 from ...problem import ArmModel, Outcome
 from ...problem.problem_files import parse_tree
 from ...support import Cache, Floats
-from ...trials.allocations import counts_from, told_text
+from ...trials.allocations import AllocationState, counts_from, told_text
 from ...trials.arm_changes import ARM_KINDS
 from ...trials.ledger import Ledger
-from ...trials.lists import ledger_of, matching, numbers_of, stale_ids
+from ...trials.lists import ledger_of, matching, numbers_of, page_of_allocations, stale_ids
 from ...trials.report import posteriors_of
 from ...trials.report_text import ON_RECORD, declared, shares, state_of, trial_page
 from ...trials.report_text import results as result_table
@@ -34,7 +34,7 @@ from ...trials.verification import check_trial, replayed
 from ..auth import EVERYBODY, allow
 from ..errors import ApiError, trial_error
 from ..long_work import LongWork, refusals
-from ..middleware.security_headers import INLINE_STYLES
+from ..middleware.browsers import INLINE_STYLES
 from ..principal import Principal
 from . import figures
 from .rendering import Form, PageRoute, Sent, go, page
@@ -43,6 +43,7 @@ PLOTLY = "plotly.min.js"
 LATEST_OUTCOMES = 5  # that can be corrected where the trial is run; others on their own page
 MAX_WAITING = 10  # pending allocations where the trial is run, the oldest first, page by page
 EVENTS_PER_PAGE = 100
+ALLOCATIONS_PER_PAGE = 100
 
 router = APIRouter(prefix="/trials/{trial}", route_class=PageRoute, include_in_schema=False)
 _expected_losses = Cache[str, Floats | None](64)  # by the hash of the tables of a trial
@@ -242,17 +243,38 @@ def ask(request: Request, trial: Opened, form: Sent) -> Response:
 @allow("admin", "operator")
 def tell(request: Request, trial: Opened, allocation: AllocationId, form: Sent) -> Response:
     """Record outcomes: of a single pull, or counts by arm."""
-    caller = request.state.principal
+    by_code = request.state.principal.blinded and not form.all("outcome")
+    return _recorded(request, trial, allocation, form, partial(trial.tell, by_code=by_code))
+
+
+@router.post("/allocations/{allocation}/correct")
+@allow("admin")
+def correct(request: Request, trial: Opened, allocation: AllocationId, form: Sent) -> Response:
+    """Replace recorded outcomes."""
+
+    def change(*outcomes: Any, **request: Any) -> trials.Allocation:
+        return trial.correct(*outcomes, reason=form.reason, **request)
+
+    return _recorded(request, trial, allocation, form, change)
+
+
+def _recorded(
+    request: Request,
+    trial: trials.Trial,
+    allocation: str,
+    form: Form,
+    change: Callable[..., trials.Allocation],
+) -> Response:
+    by = request.state.principal.name
     if form.all("outcome"):
         outcome = trial.typed(allocation, form.one("outcome"))
-        slot = trial.tell(allocation, outcome, key=_key(form.key, form), by=caller.name)
-        return _done(trial, slot)
+        # a form may give any outcome: another one is another request, with another key
+        key = None if form.key is None else f"{form.key}-{form.one('outcome')}"[:MAX_KEY]
+        return _done(trial, change(allocation, outcome, key=key, by=by))
     try:
-        counts, by_code = _counts(form), caller.blinded
-        slot = trial.tell(allocation, counts, key=form.key, by=caller.name, by_code=by_code)
+        return _done(trial, change(allocation, _counts(form), key=form.key, by=by))
     except (trials.TrialError, ApiError) as error:
-        return _refused(request, trial, error, "tell", allocation, form)
-    return _done(trial, slot)
+        return _refused(request, trial, error, allocation, form)
 
 
 @router.post("/allocations/{allocation}/cancel")
@@ -264,28 +286,10 @@ def cancel(request: Request, trial: Opened, allocation: AllocationId, form: Sent
     return _done(trial, slot)
 
 
-@router.post("/allocations/{allocation}/correct")
-@allow("admin")
-def correct(request: Request, trial: Opened, allocation: AllocationId, form: Sent) -> Response:
-    """Replace recorded outcomes."""
-    by = request.state.principal.name
-    if form.all("outcome"):
-        outcome, key = trial.typed(allocation, form.one("outcome")), _key(form.key, form)
-        slot = trial.correct(allocation, outcome, reason=form.reason, key=key, by=by)
-        return _done(trial, slot)
-    try:
-        counts = _counts(form)
-        slot = trial.correct(allocation, counts, reason=form.reason, key=form.key, by=by)
-    except (trials.TrialError, ApiError) as error:
-        return _refused(request, trial, error, "correct", allocation, form)
-    return _done(trial, slot)
-
-
 def _refused(
     request: Request,
     trial: trials.Trial,
     error: trials.TrialError | ApiError,
-    what: str,
     allocation: str,
     form: Form,
 ) -> Response:
@@ -297,6 +301,7 @@ def _refused(
     typed = {arm: (text, "") for arm, text in _fields(form, "other", "seen")}
     typed |= {arm: (good, all_) for arm, good, all_ in _fields(form, "arm", "good", "pulls")}
     why = str(error.detail).removeprefix("counts: ")
+    what = request.scope["route"].name
     fields = (what, allocation, why, error.status_code, typed, form.one("reason"))
     return _run_page(request, trial, refused=Refused(*fields))
 
@@ -328,9 +333,40 @@ def _outcome(kind: ArmModel, outcome: Outcome) -> str:
     return f"{named} outcome" if kind.counts_good else f"outcome {named}"
 
 
-def _key(key: str | None, form: Any) -> str | None:
-    """Return the idempotency key of a form and its outcome: another outcome is another request."""
-    return None if key is None else f"{key}-{form.one('outcome')}"[:MAX_KEY]
+# -- allocations --------------------------------------------------------------------------------
+
+
+@router.get("/allocations")
+@allow("admin", "viewer")
+def allocations(
+    request: Request,
+    trial: Opened,
+    after: Annotated[str | None, Query(max_length=100)] = None,
+    state: AllocationState | None = None,
+    find: Annotated[str, Query(max_length=100)] = "",
+) -> Response:
+    """Allocations in the order in which they were made; administrators correct outcomes here."""
+    settings = request.app.state
+    saw(request, trial)
+    ledger = ledger_of(trial.store, trial.id)
+    numbers = numbers_of(ledger)
+    listed = {slot.id: slot for slot in matching(ledger.allocations.values(), numbers, find)}
+    listing = page_of_allocations(listed, after=after, limit=ALLOCATIONS_PER_PAGE, state=state)
+    return page(
+        request,
+        "allocations.html.j2",
+        trial=trial,
+        allocations=listing.items,
+        next=listing.next,
+        first=after is None,
+        state=state or "",
+        find=find,
+        numbers=numbers,
+        kinds=models_of_slots(ledger),
+        models=ledger.kinds,
+        since=ledger.since,
+        stale=set(stale_ids(ledger.since, settings.limits.stale_after)),
+    )
 
 
 # -- why ----------------------------------------------------------------------------------------
@@ -499,29 +535,17 @@ def _summary(event: trials.Event, ledger: Ledger) -> str:
 
 
 @router.get("/export.json")
-@allow("admin", "viewer")
-def export_json(request: Request, trial: Opened) -> Response:
-    """Export a trial as JSON."""
-    caller = request.state.principal
-    request.state.recorder.exported(caller, trial, "json")
-    text = request.app.state.record_readers.text(caller.name, trial.export_text)
-    return StreamingResponse(text, media_type="application/json", headers=_download(trial, "json"))
-
-
 @router.get("/export.csv")
 @allow("admin", "viewer")
-def export_csv(request: Request, trial: Opened) -> Response:
-    """One row per allocation."""
-    caller = request.state.principal
-    request.state.recorder.exported(caller, trial, "csv")
-    text = request.app.state.record_readers.text(caller.name, trial.outcomes_text)
-    return StreamingResponse(
-        text, media_type="text/csv; charset=utf-8", headers=_download(trial, "csv")
-    )
-
-
-def _download(trial: trials.Trial, kind: str) -> dict[str, str]:
-    return {"Content-Disposition": f'attachment; filename="trial-{trial.id}.{kind}"'}
+def export(request: Request, trial: Opened) -> Response:
+    """Export the whole trial as JSON, or one row per allocation as CSV."""
+    kind = request.url.path.rpartition(".")[2]
+    caller, readers = request.state.principal, request.app.state.record_readers
+    request.state.recorder.exported(caller, trial, kind)
+    text = readers.text(caller.name, trial.export_text if kind == "json" else trial.outcomes_text)
+    media = "application/json" if kind == "json" else "text/csv; charset=utf-8"
+    headers = {"Content-Disposition": f'attachment; filename="trial-{trial.id}.{kind}"'}
+    return StreamingResponse(text, media_type=media, headers=headers)
 
 
 # -- results -------------------------------------------------------------------------------------

@@ -1,0 +1,195 @@
+"""What pages in browsers may do: those of this site, and those of others.
+
+`SecurityHeaders` restricts what a browser does with a response, errors included; a route that needs
+another value sets the header itself. `Cors` lets pages of named sites use the API, with a token of
+their own: cookies are never allowed. `SameOrigin` recognises changes that a page of another site
+makes a browser send with the user's cookie (CSRF), and names of other sites that resolve to this
+machine (DNS rebinding), both by headers that a page cannot set: Host, Origin, Sec-Fetch-Site.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ..errors import ApiError
+from ..sessions import COOKIE, cookie_of
+from .base import HttpMiddleware, RequestCheck, at_start
+from .limits import SAFE_METHODS
+
+API = "/api/v1/"
+LOCAL_HOSTS = ("127.0.0.1", "localhost", "[::1]")
+_ORIGIN = re.compile(r"https?://([a-z0-9.-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?")
+PREFLIGHT = {
+    "Access-Control-Allow-Methods": "GET, HEAD, POST, DELETE",
+    "Access-Control-Allow-Headers": "Authorization, Content-Type, Idempotency-Key, X-Request-ID",
+    "Access-Control-Max-Age": "600",
+}
+
+
+# -- headers of every response ------------------------------------------------------------------
+
+
+def content_policy(*, style: str = "'self'") -> str:
+    """Return the Content-Security-Policy: nothing from elsewhere, no inline script.
+
+    `style="'self' 'unsafe-inline'"` is for a page whose figures write styles.
+    """
+    return "; ".join(
+        [
+            "default-src 'none'",
+            "script-src 'self'",
+            f"style-src {style}",
+            "img-src 'self' data:",
+            "connect-src 'self'",
+            "form-action 'self'",
+            "base-uri 'none'",
+            "frame-ancestors 'none'",
+        ]
+    )
+
+
+INLINE_STYLES = content_policy(style="'self' 'unsafe-inline'")
+
+DEFAULTS = {
+    "Content-Security-Policy": content_policy(),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
+    "Cache-Control": "no-store",
+}
+
+
+class SecurityHeaders(HttpMiddleware):
+    """Adds DEFAULTS to every response; must be the outermost middleware."""
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        def restrict(start: Message) -> None:
+            headers = MutableHeaders(scope=start)
+            for name, value in DEFAULTS.items():
+                headers.setdefault(name, value)
+
+        await self.app(scope, receive, at_start(send, restrict))
+
+
+# -- pages of other sites -----------------------------------------------------------------------
+
+
+def checked_origin(text: str) -> str:
+    """Return an origin as browsers send it; refuse anything else."""
+    if not _ORIGIN.fullmatch(text.lower()):
+        raise ValueError(
+            f"--cors-origin: {text!r} is not allowed; must be scheme://host or scheme://host:port, "
+            "such as https://app.example.org"
+        )
+    return text.lower()
+
+
+class Cors(HttpMiddleware):
+    """Lets pages of named origins read answers of the API, and send requests with a token."""
+
+    def __init__(self, app: ASGIApp, *, origins: Iterable[str] = ()) -> None:
+        super().__init__(app)
+        self.origins = frozenset(origins)
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if not self.origins or not scope["path"].startswith(API):
+            await self.app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        origin = headers.getlist("origin")
+        is_allowed = len(origin) == 1 and origin[0] in self.origins
+        if (
+            is_allowed
+            and scope["method"] == "OPTIONS"
+            and "access-control-request-method" in headers
+        ):
+            answer = Response(status_code=204, headers=_allowing(origin[0]) | PREFLIGHT)
+            await answer(scope, receive, send)
+            return
+        # a page cannot set this header of another site without being asked about above
+        scope.setdefault("state", {})["cors"] = is_allowed and "authorization" in headers
+
+        def vary(start: Message) -> None:
+            response_headers = MutableHeaders(scope=start)
+            response_headers.add_vary_header("Origin")
+            if is_allowed:
+                response_headers.update(_allowing(origin[0]))
+
+        await self.app(scope, receive, at_start(send, vary))
+
+
+def _allowing(origin: str) -> dict[str, str]:
+    return {
+        "Access-Control-Allow-Origin": origin,
+        "Access-Control-Expose-Headers": "Retry-After, X-Request-ID",
+        "Vary": "Origin",
+    }
+
+
+class SameOrigin(RequestCheck):
+    """Refuses requests for other hosts (421), and changes that other sites ask for (403)."""
+
+    def __init__(self, app: ASGIApp, *, allowed_hosts: Iterable[str] = ()) -> None:
+        super().__init__(app)
+        self.allowed = {_bare(host) for host in (*LOCAL_HOSTS, *allowed_hosts)}
+
+    async def check(self, scope: Scope, receive: Receive) -> Receive:
+        headers = Headers(scope=scope)
+        check_host(headers.getlist("host"), self.allowed)
+        check_path(scope["path"])
+        if scope["method"] not in SAFE_METHODS and not scope["state"].get("cors"):
+            check_origin(headers, scope["scheme"])
+        return receive
+
+
+def check_host(hosts: list[str], allowed: Iterable[str]) -> None:
+    """Refuse a Host header that does not name this server."""
+    if len(hosts) != 1 or _bare(hosts[0]) not in allowed:
+        raise ApiError(421, "wrong_host", "this server does not answer for that host")
+
+
+def check_path(path: str) -> None:
+    """Refuse a path with characters that no path here has; databases refuse NUL."""
+    if not path.isprintable():
+        raise ApiError(404, "not_found", "there is no such address")
+
+
+def check_origin(headers: Headers, scheme: str) -> None:
+    """Refuse a change that a page of another site asks for."""
+    origins, sites = headers.getlist("origin"), headers.getlist("sec-fetch-site")
+    for site in sites:
+        if site not in {"same-origin", "none"}:
+            raise _cross_site()
+    for origin in origins:
+        # https as well: a proxy in front may speak TLS where this server does not
+        if origin not in {f"{scheme}://{headers['host']}", f"https://{headers['host']}"}:
+            raise _cross_site()
+    by_cookie = "authorization" not in headers and cookie_of(headers) is not None
+    if by_cookie and not (origins or sites):
+        raise ApiError(
+            403, "cross_site", f"a change by the cookie {COOKIE} needs the header Origin"
+        )
+
+
+def _cross_site() -> ApiError:
+    return ApiError(403, "cross_site", "changes from pages of other sites are refused")
+
+
+def _bare(host: str) -> str:
+    """Return a host without its port, in lower case; empty if it is not a host."""
+    try:
+        parts = urlsplit(f"//{host}")
+        parts.port  # noqa: B018 - raises where the port is no number
+    except ValueError:
+        return ""
+    if parts.path or parts.query or parts.fragment or parts.username is not None:
+        return ""
+    return (parts.hostname or "").rstrip(".")
