@@ -20,7 +20,8 @@ HEAD = """\
 Which functions support which problems, by outcome model, each with single pulls (1), several
 different arms per stage (2) and batches in units (b). The table is computed by running every
 function on a small problem of every combination (`python docs/_ext/corners.py`), and a test checks
-it. `+` means supported; a letter refers to an error message below.
+it. `+` means supported; a letter refers to an error message below. The last columns are binary
+arms with a random end, with windows, with a shortlist and with a budget.
 
 """
 SHAPES = {
@@ -82,23 +83,31 @@ def arm_of(outcome: str) -> Callable[[int], Any]:
 
 
 FAILED = "fails:"  # in place of a refusal: the test does not accept it
-OUTCOMES = (
-    "binary",
-    "categorical",
-    "normal",
-    "Poisson",
-    "exponential",
-    "Markov",
-    "mixed",
-    "restless",
-)
+FEATURES: dict[str, dict[str, Any]] = {
+    "random end": {"horizon": {"survival": [1.0, 0.6]}},
+    "windows": {},
+    "shortlist": {"terminal": {"deploy": 2.0, "deploy_arms": 2}},
+    "budget": {"budget": 6.0},
+}
+ARM_FEATURES = {
+    "windows": lambda k: {"available": [1, 2] if k == 2 else None},
+    "budget": lambda k: {"cost": 1.0 + k},
+}
+OUTCOMES = (*TRUTHS, *FEATURES)
 
 
 def problem_of(outcome: str, shape: str) -> Any:
     """Three arms, two stages."""
     from decobandit import Problem
 
-    return Problem(arms=[arm_of(outcome)(k) for k in range(3)], horizon=2, **SHAPES[shape])
+    own = ARM_FEATURES.get(outcome, lambda k: {})
+    kind = "binary" if outcome in FEATURES else outcome
+    arms = [{**dict(arm_of(kind)(k)), **own(k)} for k in range(3)]
+    return Problem(arms=arms, **{"horizon": 2} | SHAPES[shape] | FEATURES.get(outcome, {}))
+
+
+def _truth(outcome: str) -> Any:
+    return TRUTHS["binary" if outcome in FEATURES else outcome]
 
 
 # -- verbs --------------------------------------------------------------------------------------
@@ -107,6 +116,7 @@ def problem_of(outcome: str, shape: str) -> Any:
 def _simulated(problem: Any, policies: Any = ("greedy", "equal"), **options: Any) -> Any:
     from decobandit import simulate
 
+    policies = policies if problem.budget is None else ("greedy",)
     sizes = {"draws": 20, "per_draw": 2, "rng": 1}
     return simulate(problem, list(policies), **(sizes | options))
 
@@ -120,7 +130,7 @@ def _state(problem: Any) -> Any:
 def _design(problem: Any, outcome: str, **options: Any) -> Any:
     from decobandit import Design, operating_characteristics
 
-    scenarios = [{"name": "likely", "truth": TRUTHS[outcome]}]
+    scenarios = [{"name": "likely", "truth": _truth(outcome)}]
     design = Design(policies=["greedy", "equal"], draws=20, seed=1, scenarios=scenarios)
     return operating_characteristics(problem, design, **options)
 
@@ -141,6 +151,12 @@ def _check(value: float) -> None:
     assert math.isfinite(value)
 
 
+def _moments(variance: float | None) -> None:
+    if variance is None:
+        raise ValueError("the variance of a reward up to a random end is None: it is not computed")
+    _check(variance)
+
+
 def _verbs() -> dict[str, Callable[[Any, str], Any]]:
     import decobandit as deco
     from decobandit.bounds import information_bound
@@ -153,13 +169,13 @@ def _verbs() -> dict[str, Callable[[Any, str], Any]]:
         "recommend": lambda p, o: deco.recommend(p, _state(p)),
         "optimum": lambda p, o: _check(deco.optimum(p).value),
         "evaluate": lambda p, o: _check(deco.evaluate(p, "greedy").value),
-        "evaluate, at a truth": lambda p, o: deco.evaluate(p, "greedy", truth=TRUTHS[o]),
-        "evaluate, moments": lambda p, o: _check(
-            deco.evaluate(p, "greedy", truth=TRUTHS[o]).variance
+        "evaluate, at a truth": lambda p, o: deco.evaluate(p, "greedy", truth=_truth(o)),
+        "evaluate, moments": lambda p, o: _moments(
+            deco.evaluate(p, "greedy", truth=_truth(o)).variance
         ),
         "simulate": lambda p, o: _check(result(p).value),
         "simulate, regret curve": lambda p, o: _simulated(p).to_frame("stages"),
-        "simulate, at a truth": lambda p, o: result(p, truth=TRUTHS[o]),
+        "simulate, at a truth": lambda p, o: result(p, truth=_truth(o)),
         "simulate, another horizon": lambda p, o: result(p, true_horizon=3),
         "gap": lambda p, o: _check(deco.gap(p, "greedy").gap),
         "gap, simulated": lambda p, o: deco.gap(p, "greedy", method="simulated", draws=200),

@@ -28,7 +28,7 @@ from .._version import __version__
 from ..arm import OneArmValues
 from ..joint import exact_stages, optimum, start_optimum, states_of_arms
 from ..prices import DualSolution, check_solution, whole_solution
-from ..problem import Problem, best_mean_bound, check_problem
+from ..problem import Problem, best_mean_bound, check_problem, refuse_budget
 from ..support import (
     Card,
     Columns,
@@ -231,6 +231,8 @@ class InformationBound(Bound):
     def refusal(cls, request: BoundRequest) -> str | None:
         if request.problem.budget is not None:
             return NO_BUDGET
+        if request.problem.repeat and request.problem.deployed > 1:
+            return "it deploys one arm after batches, not a shortlist"
         return None if request.scenarios else "no scenarios were asked for"
 
     @classmethod
@@ -431,6 +433,7 @@ def information_bound(
     >>> bounds.information < bounds.lagrangian
     True
     """
+    refuse_budget(check_problem(problem), "the information bound")
     kinds = (LagrangianBound.kind, TrivialBound.kind, InformationBound.kind)
     return bound(
         problem,

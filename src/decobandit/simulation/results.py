@@ -29,8 +29,8 @@ from .estimators import Estimate, Estimates
 OBSERVED = ("outcome", "good", "pulls")  # columns of episodes that a deployment has no values of
 
 NO_REGRET = (
-    "no regret: with states or tables of last rewards no single arm is best, even if all is known; "
-    "'deco gap' compares with every policy"
+    "no regret: with states, tables of last rewards or a budget no single arm is best, even if all "
+    "is known; 'deco gap' compares with every policy"
 )
 
 
