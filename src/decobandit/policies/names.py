@@ -27,6 +27,7 @@ POLICIES: dict[str, Entry] = {
     ),
     "deco-rolling": Entry("repriced:RollingDecoPolicy", "DeCo, prices solved every stage"),
     "fh-gittins": Entry("calibrated:FhGittinsPolicy", "finite-horizon Gittins index"),
+    "whittle": Entry("restless:WhittlePolicy", "Whittle's index, of arms that move at rest"),
     "optimal": Entry("optimal:OptimalPolicy", "exact dynamic programming; small problems"),
     "greedy": Entry("simple:GreedyPolicy", "largest expected reward"),
     "equal": Entry("simple:EqualPolicy", "equal allocation"),
