@@ -38,6 +38,7 @@ from ..support import (
     Rng,
     Tables,
     Tabular,
+    Unsupported,
     columns_of,
     obeys_workers,
 )
@@ -152,6 +153,7 @@ class Bound(ABC):
 
 BOUNDS: dict[str, type[Bound]] = {}
 NO_BUDGET = "it does not keep to the budget"
+NO_SHORTLIST = "it deploys one arm after batches, not a shortlist"
 
 
 class OptimumBound(Bound):
@@ -232,7 +234,7 @@ class InformationBound(Bound):
         if request.problem.budget is not None:
             return NO_BUDGET
         if request.problem.repeat and request.problem.deployed > 1:
-            return "it deploys one arm after batches, not a shortlist"
+            return NO_SHORTLIST
         return None if request.scenarios else "no scenarios were asked for"
 
     @classmethod
@@ -434,6 +436,8 @@ def information_bound(
     True
     """
     refuse_budget(check_problem(problem), "the information bound")
+    if problem.repeat and problem.deployed > 1:
+        raise Unsupported(f"the information bound: {NO_SHORTLIST}", field="deploy_arms")
     kinds = (LagrangianBound.kind, TrivialBound.kind, InformationBound.kind)
     return bound(
         problem,
