@@ -26,6 +26,7 @@ NAMES = [
     "Policy",
     "Problem",
     "ProblemError",
+    "RandomHorizon",
     "Reward",
     "State",
     "Terminal",

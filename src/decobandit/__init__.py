@@ -1,10 +1,11 @@
 """Finite-horizon Bayesian bandits by decomposition and coordination (DeCo).
 
 Problem
-    `Problem`, `Arm`, `Reward`, `Terminal`; `State`: outcomes so far; `with_history`
+    `Problem`, `Arm`, `Reward`, `Terminal`, `RandomHorizon`; `State`: outcomes so far;
+    `with_history`
 Priors
     `BetaBernoulli`, `DirichletCategorical`, `NormalNormal`, `GammaPoisson`, `GammaExponential`,
-    `MarkovArm` with `MarkovState`
+    `MarkovArm` with `MarkovState`, `Chain`
 Solve and bounds
     `solve` the dual for a `DualSolution`; `optimum`; `bound`: upper bounds; `gap` of a policy
 Policies

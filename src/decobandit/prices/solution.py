@@ -250,7 +250,9 @@ class SolutionRecord(BaseModel):
         return {
             name: getattr(self, name)
             for name in SolutionRecord.model_fields
-            if (search or name not in _SEARCH_COST) and (name not in _GRID_KEYS or self.grid)
+            if (search or name not in _SEARCH_COST)
+            and (name not in _GRID_KEYS or self.grid)
+            and (name != "budget_price" or self.budget_price is not None)
         }
 
     def solution(self, source: str) -> DualSolution:

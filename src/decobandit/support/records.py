@@ -7,8 +7,6 @@ from dataclasses import dataclass, field, fields
 from inspect import cleandoc
 from typing import Any, TypeVar, dataclass_transform
 
-from .frames import Shown
-
 T = TypeVar("T")
 TITLE = "Attributes\n----------\n"
 
@@ -23,7 +21,7 @@ def record_class(*, eq: bool = True) -> Callable[[type[T]], type[T]]:
     """Make a frozen dataclass; the descriptions of its fields become a section of its docstring."""
 
     def make(cls: type[T]) -> type[T]:
-        record: Any = dataclass(frozen=True, eq=eq, repr=not issubclass(cls, Shown))(cls)
+        record: Any = dataclass(frozen=True, eq=eq, repr=not hasattr(cls, "_card"))(cls)
         documented = [one for one in fields(record) if "doc" in one.metadata]
         texts = [f"{one.name} : {one.type}\n    {one.metadata['doc']}\n" for one in documented]
         summary, examples, rest = cleandoc(cls.__doc__ or "").partition("Examples\n")
