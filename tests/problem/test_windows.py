@@ -98,6 +98,17 @@ def test_values_of_every_policy_are_those_of_simulation() -> None:
         assert abs(totals.mean() - evaluate(problem, name).value) < 5 * error
 
 
+def test_a_large_batch_does_not_buy_information_outside_a_window() -> None:
+    """The first batch is for the one arm that is there; the second for the better one, by hand."""
+    arms = [Arm(name="a"), Arm(name="b", available=[1, 2])]
+    problem = Problem(horizon=2, arms=arms, pulls_per_stage=200, unit=50, repeat=True)
+    good = np.arange(201)  # equally likely
+    value = 100.0 + 200.0 * np.mean(np.maximum((1 + good) / 202, 0.5))
+    assert optimum(problem).value == pytest.approx(value, abs=1e-9)
+    assert solve(problem, tol=1e-6).upper_bound >= value - 1e-9
+    assert evaluate(problem, "greedy").value == pytest.approx(value, abs=1e-9)
+
+
 def test_equal_allocation_shares_the_stages_among_arms_that_are_there() -> None:
     """An arm that joins at stage 6 gets a third from then on, and does not catch up."""
     problem = problem_of([None, None, (6, 18)], 18)

@@ -18,7 +18,7 @@ from .models.bernoulli import BernoulliModel
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
-PENALTY = 4.0  # of a pull outside the windows of an arm, in units of all largest rewards together
+PENALTY = 4.0  # of a pull outside the windows of an arm, in largest rewards of all pulls together
 
 
 # no == by content: arrays have none, and == of problems must not trip over their cached groups
@@ -154,7 +154,12 @@ class _Shared:
 
 
 def groups_of(
-    arms: Sequence[Arm], survival: FloatArray, deploy: float | None, charge: float = 0.0
+    arms: Sequence[Arm],
+    survival: FloatArray,
+    deploy: float | None,
+    *,
+    pulls_per_stage: int = 1,
+    charge: float = 0.0,
 ) -> tuple[Group, ...]:
     """Exchangeable arms (same prior, reward, last reward), in order of first appearance.
 
@@ -197,7 +202,8 @@ def groups_of(
         groups.append(Group(tuple(members[own_key]), model, weighted, rewards, available, terminal))
     if all(group.available.all() for group in groups):
         return tuple(groups)
-    penalty = -PENALTY * sum(group.largest_reward for group in groups) * always.size
+    largest = max(group.largest_reward for group in groups)
+    penalty = -PENALTY * largest * always.size * pulls_per_stage
     return tuple(_penalised(group, penalty) for group in groups)
 
 

@@ -382,7 +382,8 @@ class Problem(Shown, ProblemFields):
     def groups(self) -> tuple[Group, ...]:
         """Exchangeable arms (same prior, reward, last reward), in order of first appearance."""
         deploy = None if self.terminal is None else self.terminal.deploy
-        return groups_of(self.arms, self.survival[: self.horizon], deploy, self._charge)
+        weights, pulls = self.survival[: self.horizon], self.pulls_per_stage
+        return groups_of(self.arms, weights, deploy, pulls_per_stage=pulls, charge=self._charge)
 
     @property
     def is_binary(self) -> bool:
