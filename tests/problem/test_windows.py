@@ -128,7 +128,10 @@ def test_what_is_left_keeps_its_windows() -> None:
 def test_recommendations_obey_windows() -> None:
     problem = problem_of(*CASES["one arm at a time"])
     for name in ("auto", "thompson", "equal", "kl-ucb"):
-        assert recommend(problem, "0/1,1/2,0/0", name, rng=1).chosen == ("b",)
+        found = recommend(problem, "0/1,1/2,0/0", name, rng=1)
+        assert found.chosen == ("b",)
+        assert [arm.expected_reward for arm in found.arms] == pytest.approx([0.4, 0.5, 2 / 3])
+        assert found.arms[0].index is None
 
 
 def test_a_design_with_an_arm_that_joins() -> None:

@@ -88,7 +88,8 @@ def print_recommendation(result: policies.Recommendation) -> None:
     print_table(title, columns, map(row, ranked[:MOST_ROWS]), text=["", "arm"])
     if len(ranked) > MOST_ROWS:
         print(f"({len(ranked) - MOST_ROWS} more arms, none of a higher rank)")
-    print(("deploy: " if result.deploy else "pull: ") + ", ".join(_pulled(result)))
+    pulled = ", ".join(_pulled(result)) or "nothing that the budget pays is worth its price"
+    print(("deploy: " if result.deploy else "pull: ") + pulled)
 
 
 def _counts_and_posterior(arm: ArmReport) -> tuple[str, str]:
@@ -118,8 +119,10 @@ def _rank(arm: ArmReport) -> float:
     return arm.expected_reward if arm.probability is None else arm.probability
 
 
-def digits(value: float, most: int = 6) -> str:
-    """Format a number with six digits, without -0."""
+def digits(value: float | None, most: int = 6) -> str:
+    """Format a number with six digits, without -0; nothing where there is none."""
+    if value is None:
+        return ""
     return f"{round(value, 12) + 0.0:.{most}g}"
 
 

@@ -41,7 +41,6 @@ from .base import Policy
 from .catalogue import make_policies
 from .context import Context
 from .names import DEFAULT_POLICY
-from .randomised import ArmArrays
 
 
 @dataclass(frozen=True)
@@ -252,14 +251,18 @@ def _reports(
 ) -> tuple[ArmReport, ...]:
     problem = policy.problem
     rewards, information, indices = _parts(policy, stage, state)
-    chances = _probabilities(policy, stage, state)
+    chances, able = _probabilities(policy, stage, state), problem.available[stage]
+
+    def term(values: Floats | None, k: int) -> float | None:
+        return None if values is None or not able[k] else float(values[k])
+
     return tuple(
         ArmReport(
             name=arm.name,
             **known_of_arm(problem, state, k),
             expected_reward=float(rewards[k]),
-            value_of_information=None if information is None else float(information[k]),
-            index=None if indices is None else float(indices[k]),
+            value_of_information=term(information, k),
+            index=term(indices, k),
             probability=None if chances is None else float(chances[k]),
             pulls=None if pulls is None else pulls[k],
             share=None if pulls is None else pulls[k] / sum(pulls),
@@ -287,7 +290,7 @@ def known_of_arm(problem: Problem, state: State, k: int) -> dict[str, Any]:
 def _parts(policy: Policy, stage: int, state: State) -> tuple[Floats, Floats | None, Floats | None]:
     """Return expected reward, value of information and index of every arm; None if undefined."""
     played = policy.problem.survival[stage]  # numbers are those of a stage that is
-    rewards = _expected_rewards(policy.problem, stage, state) / played
+    rewards = _expected_rewards(policy.problem, stage, state)
     indices = None if policy.randomised else policy.indices(stage, state)
     if indices is not None:
         indices = indices / played
@@ -297,17 +300,14 @@ def _parts(policy: Policy, stage: int, state: State) -> tuple[Floats, Floats | N
 
 
 def _expected_rewards(problem: Problem, stage: int, state: State) -> Floats:
-    if problem.is_binary:
-        return ArmArrays(problem).expected_reward(stage, state)
+    """Return what a pull of each arm is expected to earn at a stage that is played, (arms,)."""
     groups = [problem.groups[k] for k in problem.group_of_arm]
     pairs = zip(groups, state.stats(problem), strict=True)
-    means = [float(group.model.mean(stats)) for group, stats in pairs]
-    return np.array(
-        [
-            group.reward_base[stage] + group.reward_factor[stage] * mean
-            for group, mean in zip(groups, means, strict=True)
-        ]
-    )
+    means = [float(group.model.mean(np.asarray(stats, dtype=float))) for group, stats in pairs]
+    base, factor = np.array(
+        [[rewards[stage] for rewards in group.played_rewards] for group in groups]
+    ).T
+    return np.asarray(base + factor * np.array(means))
 
 
 def _probabilities(policy: Policy, stage: int, state: State) -> Floats | None:

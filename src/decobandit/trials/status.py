@@ -395,9 +395,11 @@ def _next_decision(ledger: Ledger, decider: Decider) -> Decision | None:
 
 
 def _arms(ledger: Ledger, decision: Decision | None) -> tuple[ArmStatus, ...]:
+    able = ledger.problem.available[min(ledger.stage, ledger.problem.stages - 1)]
+
     def term(name: str, k: int) -> float | None:
         values: tuple[float, ...] | None = getattr(decision, name, None)
-        return None if values is None else values[k]
+        return None if values is None or not able[k] else values[k]
 
     state = ledger.known
     return tuple(
