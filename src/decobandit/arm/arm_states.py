@@ -153,7 +153,7 @@ def states_of_rows(unit: int, rows: int) -> int:
 
 @dataclass(frozen=True)
 class Batches:
-    """What the cost of a problem of good and bad outcomes in batches depends on."""
+    """Sizes that the cost of a problem of binary batches depends on."""
 
     kinds: int
     horizon: int

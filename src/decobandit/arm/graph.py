@@ -51,7 +51,7 @@ class ArmGraph:
 
     @property
     def start(self) -> Ints:
-        """Where rows begin, (rows + 2,)."""
+        """Starts of the rows, (rows + 2,)."""
         return self.arrays.start
 
     @property
@@ -108,7 +108,7 @@ class ArmGraph:
 
 
 def starts(sizes: Ints) -> Ints:
-    """Where rows of these sizes begin, and the end of the last."""
+    """Return the starts of rows of these sizes, and the end of the last."""
     return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
 

@@ -66,7 +66,7 @@ def check_prices(prices: Floats, problem: Problem, *, name: str = "prices") -> N
 
 @dataclass(frozen=True)
 class Terms:
-    """What a pull is worth: expected reward now, and the value of what it teaches."""
+    """The worth of a pull: expected reward now, and value of information."""
 
     expected_reward: float
     value_of_information: float

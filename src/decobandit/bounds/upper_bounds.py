@@ -80,7 +80,7 @@ class BoundValue(Shown):
 
     @property
     def meaning(self) -> str:
-        """What the bound is, in a few words."""
+        """The meaning of the bound, in a few words."""
         return MEANINGS[self.kind]
 
     def gap_percent(self, value: float) -> float | None:

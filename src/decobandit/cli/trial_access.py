@@ -281,7 +281,7 @@ takes_trial = taking_open(opened)
 
 
 class Request(TypedDict):
-    """Who asks, and the key by which a second request is known."""
+    """The person who asks, and the key that identifies a repeated request."""
 
     key: str | None
     by: str

@@ -1,4 +1,4 @@
-"""What to expect of a design before it starts: forecasts, operating characteristics.
+"""Designs before they start: forecasts and operating characteristics.
 
 Imports `bounds` and what is below it.
 

@@ -212,7 +212,7 @@ def is_null(problem: Problem, design: Design, scenario: Scenario) -> bool:
 
 @dataclass
 class _Finished:
-    """What was computed so far."""
+    """The results computed so far."""
 
     rows: dict[str, list[Characteristics]]  # by scenario
     levels: list[Calibrated] = field(default_factory=list)

@@ -36,7 +36,7 @@ from .following import follow
 
 
 class Tested(NamedTuple):
-    """What the test comes to in every ending."""
+    """The result of the test in every ending."""
 
     declared: Flags  # (S, K)
     statistic: Floats  # (S, K) what is compared with the threshold; p-values for other tests

@@ -55,7 +55,7 @@ NO_BOUND = {"best_bound": None, "best_bound_is": None}
 
 @record_class()
 class PolicyForecast:
-    """What a policy is expected to earn."""
+    """The expected reward of a policy."""
 
     policy: str = doc("Its name.")
     value: float = doc("Expected total reward.")

@@ -28,7 +28,7 @@ SENSITIVITY_DRAWS = 2000  # trials that are simulated with each of the other pri
 
 @record_class()
 class DesignStudy:
-    """What the report of a design says."""
+    """The content of a design report."""
 
     result: DesignResult = doc("Operating characteristics, equal allocation among them.")
     bound: BoundValue | None = doc("On the expected total reward of any policy, under the priors.")
@@ -106,7 +106,7 @@ def beside_equal(design: Design) -> Design:
 
 
 class _Rest:
-    """What comes after the operating characteristics: kept part by part."""
+    """The parts of a report after the operating characteristics."""
 
     def __init__(
         self, problem: Problem, design: Design, settings: dict[str, Any], progress: Report | None

@@ -1,4 +1,4 @@
-"""What is expected of a design: operating characteristics of policies in scenarios, as records."""
+"""Operating characteristics of policies in scenarios, as records."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ class DesignResult(Tabular):
 
     @property
     def earned(self) -> str:
-        """What `good` is, in words."""
+        """The meaning of `good`, in words."""
         return "good outcomes" if self.problem.is_binary else "total reward"
 
     def to_dict(self) -> dict[str, Any]:

@@ -61,7 +61,7 @@ LIMIT_STATES = 50_000_000
 
 @record_class(eq=False)
 class Evaluation(Tabular):
-    """What a policy earns, exactly: over the prior, or at given true success probabilities.
+    """The exact value of a policy: over the prior, or at given success probabilities.
 
     Fields from `truth` on are None where the truth is not given. Tables of `to_frame`: `policies`,
     one row; `stages`, expected rewards; `arms`, expected pulls where the truth is given.

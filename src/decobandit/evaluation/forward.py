@@ -78,7 +78,7 @@ class _Level(NamedTuple):
 
 
 class _Answers(NamedTuple):
-    """What a policy does in states: rows of a level, pulls of every arm, probabilities."""
+    """Decisions of a policy in states: rows of a level, pulls of every arm, probabilities."""
 
     rows: Ints  # (A,)
     pulls: Ints  # (A, K)

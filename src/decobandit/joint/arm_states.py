@@ -273,7 +273,7 @@ def refuse_infinite(problem: Problem, what: str, advice: str = "simulate it") ->
 
 
 def distinct_rows(rows: Floats | Ints) -> tuple[Ints, Ints]:
-    """Where each distinct row of whole numbers (S, C) is first, in lexical order; place of all."""
+    """Return first places of the distinct rows of integers (S, C), in lexical order; all places."""
     columns = rows.astype(np.int64)
     columns -= columns.min(axis=0, initial=0)
     key, size = np.zeros(len(columns), np.int64), 1

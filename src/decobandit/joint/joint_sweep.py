@@ -181,7 +181,7 @@ def two_arm_states(problem: Problem) -> int:
 
 
 def _slabs(problem: Problem) -> tuple[Ints, Ints]:
-    """Where each slab begins and where they end; length of their rows."""
+    """Return the starts and ends of slabs, and the length of their rows."""
     top = problem.stages - 1
     n = np.arange((top // 2 if len(problem.groups) == 1 else top) + 1)
     return np.concatenate([[0], np.cumsum((n + 1) * (top + 1 - n))]), np.append(top + 1 - n, 0)

@@ -184,7 +184,7 @@ CHECKS: tuple[Callable[[], Iterator[Check]], ...] = (
 
 @dataclass(frozen=True)
 class PublishedOptimum:
-    """What the best policy earns, to so many digits."""
+    """Return the value of the best policy, to some digits."""
 
     arms: int
     horizon: int

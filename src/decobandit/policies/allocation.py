@@ -50,7 +50,7 @@ class ArmIndex:
 
 @dataclass(frozen=True)
 class Weighed:
-    """What each arm is worth now, (arms,), averaged over pending outcomes."""
+    """Values of the arms, (arms,), averaged over pending outcomes."""
 
     values: Floats
     arm: int | None = None  # the one to pull; None: the largest value, by the policy's tie rule

@@ -195,10 +195,10 @@ def law_tables(kind: ArmModel) -> LawTables:
 
 
 class MeanLaw(Protocol):
-    """What is known of the mean of arms of one kind."""
+    """The posterior of the mean of arms of one kind."""
 
     def points(self, stats: Floats, z: Floats) -> Floats:
-        """Where a normal law would be z (L,) deviations from its mean: (E, width) -> (E, L)."""
+        """Return quantiles at z (L,) standard deviations of a normal law: (E, width) -> (E, L)."""
 
     def cdf(self, stats: Floats, x: Floats) -> Floats:
         """Chance that the mean is at most x (E, M): (E, width) -> (E, M)."""

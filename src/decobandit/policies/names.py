@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Entry:
-    """Where a policy is, module:class in this package, and what it does in a line."""
+    """Location of a policy, module:class in this package, and its purpose in one line."""
 
     where: str
     what: str

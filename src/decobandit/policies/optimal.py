@@ -86,7 +86,7 @@ class OptimalPolicy(IndexPolicy):
 
     @property
     def value(self) -> float:
-        """What the policy earns, which is the optimum."""
+        """The value of the policy, which is the optimum."""
         return self.optimum.value
 
     def values(self, stage: int, states: States, rng: np.random.Generator | None = None) -> Floats:

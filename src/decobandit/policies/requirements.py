@@ -1,4 +1,4 @@
-"""What policies require of a problem, as sentences about the policy; None where it is met.
+"""Requirements of policies on a problem: a sentence where one is not met, else None.
 
 A policy lists its requirements in `requires`; the first that a problem does not meet is the reason
 why the policy refuses it (`Policy.refusal`).

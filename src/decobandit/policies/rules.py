@@ -43,7 +43,7 @@ def at_most(values: Floats, level: float) -> Allowed:
 
 @dataclass(eq=False)
 class Verdict:
-    """What a look at many states comes to; each rule changes what the ones before have said."""
+    """The verdict of a look at many states; each rule may change those of earlier rules."""
 
     reason: npt.NDArray[np.int8]  # (E,) code; 0: go on
     allowed: Allowed  # (E, K) arms not dropped
@@ -219,7 +219,7 @@ def _bounded(chances: Floats, free: Allowed, bound: Floats, beyond: np.ufunc) ->
 
 
 class BurnIn(Rule):
-    """Where some arm has fewer pulls than the burn-in, those with fewest share the stage."""
+    """Burn-in: while an arm has fewer pulls, the arms with the fewest share the stage."""
 
     @staticmethod
     def is_set(rules: Rules) -> bool:

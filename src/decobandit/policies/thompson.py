@@ -197,7 +197,7 @@ class ThompsonPolicy(IndexPolicy):
 
     @cached_property
     def bins(self) -> Bins | None:
-        """What the kernel plays with where one pull is made of arms that differ in p only."""
+        """The inputs of the kernel for one pull of arms that differ in p only."""
         arms, stages = self._arms, slice(self.problem.horizon)
         good, bad = arms.good[stages], arms.bad[stages]
         alike = bool(np.all(good == good[0, 0]) and np.all(bad == bad[0, 0]))
@@ -256,7 +256,7 @@ def _log_gamma(a: Floats, rng: np.random.Generator) -> Floats:
 
 
 class Bins(NamedTuple):
-    """What `kernels.thompson_bins` plays with; see its notations."""
+    """The inputs of `kernels.thompson_bins`; see its notations."""
 
     cut: Floats  # (cuts,)
     x: Floats  # (2, cuts)

@@ -73,7 +73,7 @@ class Trader:
 
     @property
     def left_out(self) -> float:
-        """What the values of all its arms may lack, at most."""
+        """Bound on the error of the values of all its arms."""
         return 2.0 * self.faint * self.problem.stages * self.group.count
 
     def charge(self, price: float) -> None:

@@ -26,7 +26,7 @@ ROUNDING = 1e-12  # of the incomplete beta function, in units of the largest rew
 
 @dataclass(frozen=True)
 class Flow:
-    """What a forward pass earned and spent: reward (G,), spent (G, T)."""
+    """Reward (G,) and pulls (G, T) of a forward pass."""
 
     reward: Floats
     spent: Floats
@@ -97,7 +97,7 @@ class Market(ABC):
     @property
     @abstractmethod
     def scale(self) -> float:
-        """What ties are measured by."""
+        """The scale that ties are measured by."""
 
     @property
     @abstractmethod
@@ -116,7 +116,7 @@ class Market(ABC):
 
     @property
     def left_out(self) -> float:
-        """What the values of all arms may lack, at most: it is part of the dual."""
+        """Bound on the error of the values of all arms, which is part of the dual."""
         return 0.0
 
     @property
@@ -130,7 +130,7 @@ class Market(ABC):
         return False
 
     def coarser(self) -> Iterator[Level]:
-        """Where a search may start, each level from the one before."""
+        """Yield coarser markets to start from, each level from the one before."""
         return iter(())
 
     @property

@@ -170,7 +170,7 @@ class Scenario(Frozen):
 
 
 class Rules(Frozen):
-    """What a trial obeys, whatever its policy."""
+    """Rules of a trial, whatever its policy."""
 
     control: Name | None = Field(default=None, description="The arm that others are compared with.")
     burn_in: Count = Field(default=0, description="Pulls of every arm before the policy decides.")

@@ -107,12 +107,12 @@ class Group:
 
     @property
     def reward_base(self) -> FloatArray:
-        """What a pull earns whatever the outcome, (stages,)."""
+        """The reward of a pull that does not depend on its outcome, (stages,)."""
         return self.rewards[1]
 
     @cached_property
     def reward_factor(self) -> FloatArray:
-        """What the expected outcome is multiplied by, (stages,)."""
+        """The factor of the expected outcome, (stages,)."""
         return self._factor(*self.rewards)
 
     @cached_property

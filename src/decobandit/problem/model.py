@@ -95,7 +95,7 @@ Arms = Annotated[
 
 
 class ProblemFields(Frozen):
-    """What describes a problem."""
+    """The fields of a problem."""
 
     horizon: HorizonOrLaw
     pulls_per_stage: PullsPerStage = 1
@@ -362,7 +362,7 @@ class Problem(Shown, ProblemFields):
 
     @property
     def units(self) -> int:
-        """What a stage has to give: units of pulls that arms share, or arms to pull once each."""
+        """Units of pulls of a stage that arms share, or the number of arms to pull once each."""
         return self.pulls_per_stage // self.unit
 
     @property
@@ -372,7 +372,7 @@ class Problem(Shown, ProblemFields):
 
     @property
     def pulls(self) -> FloatArray:
-        """What there is to give at each stage, in units, (stages,); last, arms to deploy."""
+        """Units of pulls at each stage, (stages,); at the deployment, arms to deploy."""
         pulls = np.full(self.stages, float(self.deployed))
         pulls[: self.horizon] = self.units
         pulls.flags.writeable = False

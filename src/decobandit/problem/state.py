@@ -19,7 +19,7 @@ _GOOD_OF_PULLS = re.compile(r"\s*([0-9]{1,9})\s*/\s*([0-9]{1,9})\s*")
 
 @dataclass(frozen=True)
 class Seen:
-    """What has been observed of an arm whose outcomes are not good or bad."""
+    """Observations of an arm with non-binary outcomes."""
 
     pulls: int
     stats: Stats  # as its kind has them
@@ -252,7 +252,7 @@ def _whole_numbers(name: str, counts: object) -> tuple[int, ...]:
 
 
 def arm_position(problem: Problem, name: str | None) -> int:
-    """Where an arm stands; the first one where no name is given."""
+    """Return the position of an arm; without a name, that of the first."""
     names = [arm.name for arm in problem.arms]
     if name is not None and name not in names:
         raise InvalidArgument(f"no arm is called {name!r}; the first are {', '.join(names[:8])}")

@@ -114,7 +114,7 @@ def _with_rewards(arm: Arm, stages: slice | Ints, horizon: int) -> Arm:
 
 
 def stages_kept(horizon: int, number: int) -> Ints:
-    """So many stages of a horizon, evenly spaced."""
+    """Return some stages of a horizon, evenly spaced."""
     return np.floor((np.arange(number) + 0.5) * horizon / number).astype(np.int64)
 
 

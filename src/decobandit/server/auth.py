@@ -49,7 +49,7 @@ class Guard:
         )
 
     def identify(self, scope: Scope) -> Principal | None:
-        """Who sent the request, if that is known. A wrong token is counted by its address.
+        """Return the sender of a request, if known; a wrong token counts against its address.
 
         Asks no database: the tokens are those of the last `refresh`.
         """
@@ -144,7 +144,7 @@ def _has_credentials(headers: Headers) -> bool:
 
 @dataclass(frozen=True)
 class Access:
-    """Who may use a route."""
+    """The roles that may use a route."""
 
     roles: tuple[str, ...]  # none: no token is needed
     all_trials: bool  # not with a token for named trials
@@ -188,7 +188,7 @@ def allow(*roles: Role, all_trials: bool = False) -> Callable[[Endpoint], Endpoi
 
 
 def access_of(endpoint: Callable[..., object]) -> Access:
-    """Who may use a route; a TypeError for one that does not say."""
+    """Return the roles of a route; a TypeError for a route that declares none."""
     access: Access | None = getattr(endpoint, "access", None)
     if access is None:
         name = getattr(endpoint, "__name__", endpoint)

@@ -1,4 +1,4 @@
-"""What the server counts, in the text format of Prometheus: `/metrics`.
+"""Metrics of the server in the text format of Prometheus: `/metrics`.
 
 Labels have few values: routes by their template, methods and statuses that are known, kinds of
 events. No name of a trial, an arm or a person is among them.

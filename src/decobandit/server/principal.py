@@ -1,4 +1,4 @@
-"""Who sent a request, and what they may know. This is the only place that says who is blinded."""
+"""Senders of requests and what they may know: the only place that decides who is blinded."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SEES_EVERYTHING = frozenset({"admin", "viewer"})  # roles; any other role is bli
 
 @dataclass(frozen=True)
 class Principal:
-    """Who sent a request."""
+    """The sender of a request."""
 
     name: str
     role: str

@@ -1,4 +1,4 @@
-"""What the server notes for the access log: logins, refused tokens, looks at results, exports.
+"""Entries of the access log: logins, refused tokens, looks at results, exports.
 
 Requests note what they do; it is written when they are answered, so that nobody waits for it and
 reading goes on while the database cannot be written. What could not be written is kept and tried

@@ -72,7 +72,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Missed:
-    """What draws may have missed."""
+    """Bounds on the effect of events too rare to be among the draws."""
 
     range: float  # how far apart the rewards of two episodes can be
     span: float  # how far what a draw adds can be from what others add
@@ -96,7 +96,7 @@ class Missed:
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """What one policy did in every draw, averaged over the episodes of the draw."""
+    """Results of one policy in every draw, averaged over its episodes."""
 
     reward: Floats  # (draws,) from the outcomes
     mean_reward: Floats  # (draws,) from the true means of the pulled arms

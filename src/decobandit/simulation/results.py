@@ -1,4 +1,4 @@
-"""What a simulation found: the value of every policy, its regret by stage, paired differences."""
+"""Results of a simulation: the value of every policy, regret by stage, paired differences."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Curve:
 
 @record_class(eq=False)
 class PolicyResult(Shown):
-    """What one policy earns, estimated.
+    """The estimated value of one policy.
 
     Examples
     --------
@@ -293,7 +293,7 @@ class Simulation(Tabular):
 
 
 class Compared(Protocol):
-    """What is known of a row of a table of results."""
+    """The content of a row of a table of results."""
 
     @property
     def line(self) -> str:
@@ -304,7 +304,7 @@ class Compared(Protocol):
 
     @property
     def measure(self) -> str:
-        """What is compared: the same for all rows of a table."""
+        """The settings that all rows of a table share."""
 
     @property
     def compared(self) -> tuple[float, float] | None:

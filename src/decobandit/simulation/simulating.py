@@ -276,7 +276,7 @@ class Sizes(TypedDict, total=False):
 
 
 class Sampling(Sizes, total=False):
-    """What is drawn, too: keywords of `simulate`."""
+    """Sizes and truth of a simulation: keywords of `simulate`."""
 
     truth: Sequence[Any] | None
     truth_prior: Prior | Sequence[Prior] | None

@@ -144,7 +144,7 @@ class World:
 
     @property
     def largest_weight(self) -> float:
-        """What no draw counts more than."""
+        """The largest weight of a draw."""
         return 1.0 / PRIOR_SHARE if self.weighted else 1.0
 
     # -- draws --------------------------------------------------------------------------------
@@ -217,7 +217,7 @@ class World:
 
     @cached_property
     def expected_best(self) -> float | None:
-        """What the best arms earn in all; None where that is not defined."""
+        """The expected total reward of the best arms; None where it is not defined."""
         if self.truth is None:
             return best_mean_reward(self.problem)
         best = best_true_rewards(self.problem, self.chunk(0).means[:1])
@@ -245,7 +245,7 @@ class World:
         return columns, np.append(1.0, sizes)
 
     def _controls_by_group(self, means: Floats) -> tuple[Floats, Floats]:
-        """How far the means of each group were drawn from those of the priors."""
+        """Return the distance of the drawn means of each group from its prior mean."""
         columns, sizes = [], []
         for group in self.problem.groups:
             if group.model.has_law:
@@ -288,7 +288,7 @@ class World:
 
     @cached_property
     def ranges(self) -> Floats:
-        """How far apart the rewards of two episodes can be, by stage; last rewards at the end."""
+        """Ranges of the rewards of an episode by stage; last rewards at the end."""
         ranges = self._counted * np.ptp(self._rewards, axis=0)
         ranges[-1] += sum(count * float(np.ptp(table)) for count, table in self._last_rewards)
         return np.asarray(ranges, dtype=np.float64)
@@ -301,7 +301,7 @@ class World:
 
     @cached_property
     def most(self) -> float:
-        """What no episode earns more than; of outcomes that are numbers, seldom."""
+        """The largest reward of an episode; for unbounded outcomes, one that is rarely exceeded."""
         last = sum(count * float(table.max()) for count, table in self._last_rewards)
         return float(self._counted @ self._rewards.max(axis=0)) + last
 

@@ -191,7 +191,7 @@ class RegretCurve(Record):
 
 @dataclass(frozen=True)
 class CellResult(Record):
-    """What came of a cell; regrets are None where they are not defined."""
+    """The result of a cell; regrets are None where they are not defined."""
 
     value: Finite
     value_se: Finite
@@ -221,7 +221,7 @@ class CellFailure:
 
 @dataclass(frozen=True)
 class FinishedCell:
-    """What the file of a cell holds."""
+    """The content of the file of a cell."""
 
     cell: Cell
     result: CellResult
@@ -263,7 +263,7 @@ _CELL_LIST_FILE = TypeAdapter(_CellListFile)
 
 @dataclass(frozen=True, repr=False)
 class Collected(Tabular):
-    """What there is of a study; the table of `to_frame` is `cells`, one row each."""
+    """The results of a study; the table of `to_frame` is `cells`, one row each."""
 
     name: str
     finished: tuple[FinishedCell, ...]
@@ -423,12 +423,12 @@ class Row:
 
     @property
     def line(self) -> str:
-        """Where policies are compared: the problem."""
+        """The problem on which policies are compared."""
         return self.problem
 
     @property
     def measure(self) -> str:
-        """What policies are compared by."""
+        """The quantity by which policies are compared."""
         return "regret"
 
     @property

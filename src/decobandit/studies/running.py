@@ -48,7 +48,7 @@ Runner = Callable[[Sequence[Cell]], Results]
 
 @dataclass(frozen=True, repr=False)
 class RunSummary(Shown):
-    """What came of running a study."""
+    """The result of running a study."""
 
     cells: int  # that it asks for
     skipped: int  # that were there before
@@ -278,7 +278,7 @@ class ClusterError(DecoError, code="cluster"):
 
 
 class Client(Protocol):
-    """What is used of Dask's client, which has no types of its own."""
+    """The part of Dask's client that is used; it has no types."""
 
     status: str
     loop: object

@@ -1,4 +1,4 @@
-"""What results show: cards in notebooks, and data frames of pandas, polars or pyarrow.
+"""Cards of results in notebooks, and data frames of pandas, polars or pyarrow.
 
 The only place that knows these packages.
 """

@@ -1,4 +1,4 @@
-"""Where the machine code of compiled kernels is kept on disk.
+"""The cache of compiled kernels on disk.
 
 One folder for each file of kernels and each content that its code can depend on (its own, that of
 the files that it imports, and that of the records that kernels take), under the first of these that

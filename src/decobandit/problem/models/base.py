@@ -257,7 +257,7 @@ class OutcomeFormat(ABC, Generic[Model]):
     @property
     @abstractmethod
     def outcomes(self) -> str:
-        """What outcomes are, in words."""
+        """Outcomes of the model, in words."""
 
     # -- statistics ---------------------------------------------------------------------------
 

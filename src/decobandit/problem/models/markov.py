@@ -395,7 +395,7 @@ class MarkovModel(ArmModel):
         return [(chance, to) for chance, to in pairs if chance > 0.0]
 
     def moves(self, pulled: bool) -> tuple[Ints, Ints, Floats]:
-        """Where states lead, row by row: number of ways (S,), next states and their chances."""
+        """Return the transitions of states: their number (S,), next states and probabilities."""
         chances, after = self._moves if pulled else self._rest_moves
         possible = chances > 0.0
         return possible.sum(axis=1), after[possible], chances[possible]

@@ -1,4 +1,4 @@
-"""What routes take and answer in the same way: trials, allocations, keys, pages of lists."""
+"""Parameters and answers that routes share: trials, allocations, keys, pages of lists."""
 
 from __future__ import annotations
 

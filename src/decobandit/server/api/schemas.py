@@ -151,7 +151,7 @@ class Keyed(In):
 
 
 class AskIn(Keyed):
-    """Who or what an allocation is for."""
+    """The subject of an allocation."""
 
     subject: Subject | None = Field(
         default=None,

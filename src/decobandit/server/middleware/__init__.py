@@ -1,1 +1,1 @@
-"""What every request passes through, one file per concern."""
+"""Middleware for every request, one file per concern."""

@@ -1,4 +1,4 @@
-"""What pages in browsers may do: those of this site, and those of others.
+"""Rules for pages in browsers, of this site and of other sites.
 
 `SecurityHeaders` restricts what a browser does with a response, errors included; a route that needs
 another value sets the header itself. `Cors` lets pages of named sites use the API, with a token of

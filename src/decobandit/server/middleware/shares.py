@@ -1,4 +1,4 @@
-"""Who may work: a limited number of requests at once, shared between people.
+"""Limits on concurrent requests, shared between people.
 
 Nobody takes more places than are free: one person who sends many long requests gets half of them,
 two get a third each, and there is one left for whoever comes next. The others wait in order, each

@@ -55,7 +55,7 @@ _COLUMNS: dict[tuple[int | str, ...], str] = {
 
 
 class FormError(ValueError):
-    """What is wrong with a form: one line, and what to say beside each field."""
+    """Errors of a form: one line, and a text for each field."""
 
     def __init__(self, line: str, fields: Mapping[str, str]) -> None:
         super().__init__(line)

@@ -1,4 +1,4 @@
-"""What pages share: templates, forms, and the route class that turns errors into pages."""
+"""Shared parts of pages: templates, forms, and the route class that turns errors into pages."""
 
 from __future__ import annotations
 

@@ -454,7 +454,7 @@ async def audit(
 
 @dataclass(frozen=True)
 class _Log:
-    """What a page of the log shows; the whole log, where all decisions are checked."""
+    """Return the events on a page of the log; the whole log where all decisions are checked."""
 
     trial: trials.Trial
     ledger: Ledger
