@@ -183,7 +183,7 @@ class Forward:
                 f"must be {rule}",
                 field="policy",
             )
-        if problem.has_windows and pulls[:, ~problem.available[t]].any():
+        if problem.has_windows and pulls[:, ~problem.available_at(t)].any():
             raise InvalidArgument(
                 f"the policy pulls an arm outside its windows at stage {t}", field="policy"
             )

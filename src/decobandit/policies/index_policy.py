@@ -136,7 +136,7 @@ class IndexPolicy(Policy):
             return self.expected_rewards(stage, states)
         values = self.values(stage, states, rng)
         if self.problem.has_windows:
-            return np.where(self.problem.available[stage], values, OUTSIDE * self.scale)
+            return np.where(self.problem.available_at(stage), values, OUTSIDE * self.scale)
         return values
 
     def indices(self, stage: int, state: State) -> Floats | None:

@@ -251,7 +251,7 @@ def _reports(
 ) -> tuple[ArmReport, ...]:
     problem = policy.problem
     rewards, information, indices = _parts(policy, stage, state)
-    chances, able = _probabilities(policy, stage, state), problem.available[stage]
+    chances, able = _probabilities(policy, stage, state), problem.available_at(stage)
 
     def term(values: Floats | None, k: int) -> float | None:
         return None if values is None or not able[k] else float(values[k])

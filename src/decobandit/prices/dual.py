@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arm import POINTS, grid_of, price_array
-from ..problem import Problem, check_problem
+from ..problem import Problem, check_problem, refuse_budget
 from ..support import (
     Floats,
     InvalidArgument,
@@ -126,7 +126,7 @@ def dual_value(
     >>> round(dual_value(Problem.uniform(arms=2, horizon=3), [0.6, 0.55, 0.5]).value, 6)
     1.733333
     """
-    check_problem(problem)
+    refuse_budget(check_problem(problem), "dual_value")
     mu = price_array(prices, problem)
     market = market_of(problem, grid, workers)
     market.remember_signs(mu)

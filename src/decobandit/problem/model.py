@@ -340,7 +340,7 @@ class Problem(Shown, ProblemFields):
             costs[: self.horizon, k] = 0.0 if arm.cost is None else arm.cost
         return costs
 
-    @property
+    @cached_property
     def has_windows(self) -> bool:
         """Whether some arm cannot be pulled at some stages."""
         return any(arm.available is not None for arm in self.arms)
@@ -354,6 +354,12 @@ class Problem(Shown, ProblemFields):
                 [arm.is_available(self.horizon) for arm in self.arms], axis=1
             )
         return flags
+
+    def available_at(self, stage: int) -> NDArray[np.bool_]:
+        """Return whether each arm can be pulled at a stage, (K,); beyond the last, as there."""
+        at = min(stage, self.stages - 1)
+        flags = np.array([group.available[at] for group in self.groups])
+        return np.asarray(flags[self.group_of_arm])
 
     @property
     def most_pulls(self) -> int:

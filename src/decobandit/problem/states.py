@@ -143,7 +143,7 @@ class States:
         """Return the states with the arms that can be pulled at a stage."""
         if not self.problem.has_windows:
             return self
-        able = self.problem.available[min(stage, self.problem.stages - 1)]
+        able = self.problem.available_at(stage)
         allowed = able if self.allowed is None else self.allowed & able
         return replace(self, allowed=np.broadcast_to(allowed, self.stats.shape[:2]))
 

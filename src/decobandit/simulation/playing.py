@@ -265,7 +265,7 @@ def check_given(policy: str, problem: Problem, stage: int, pulls: Ints) -> None:
     wrong = missed | np.any((pulls < 0) | (pulls > most), axis=1)
     wrong |= np.any(pulls % unit > 0, axis=1)
     if problem.has_windows:
-        wrong |= np.any(pulls[:, ~problem.available[stage]] > 0, axis=1)
+        wrong |= np.any(pulls[:, ~problem.available_at(stage)] > 0, axis=1)
     if wrong.any():
         rule = f"{wanted} pulls in all, in units of {unit}"
         if not problem.repeat:

@@ -234,7 +234,7 @@ class _Inputs:
     def of(
         cls, problem: Problem, pending: PendingState, rng: np.random.Generator | None
     ) -> _Inputs:
-        able = problem.available[pending.stage]
+        able = problem.available_at(pending.stage)
         allowed = tuple(arm for arm in np.flatnonzero(able).tolist() if arm not in pending.taken)
         return cls(problem, pending, rng, expected_rewards(problem, pending), allowed)
 

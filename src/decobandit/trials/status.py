@@ -395,7 +395,7 @@ def _next_decision(ledger: Ledger, decider: Decider) -> Decision | None:
 
 
 def _arms(ledger: Ledger, decision: Decision | None) -> tuple[ArmStatus, ...]:
-    able = ledger.problem.available[min(ledger.stage, ledger.problem.stages - 1)]
+    able = ledger.problem.available_at(ledger.stage)
 
     def term(name: str, k: int) -> float | None:
         values: tuple[float, ...] | None = getattr(decision, name, None)
