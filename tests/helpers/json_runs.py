@@ -61,6 +61,7 @@ DELAYED = (
 )
 FILES = {
     "pair.toml": PAIR,
+    "paid.toml": 'horizon = 4\nbudget = 3\n[[arms]]\nname = "a"\ncost = 1\ncount = 2\n',
     "arm.toml": 'name = "late"\n',
     "long.toml": PAIR.replace("6", "40"),
     "batches.toml": BATCHES,
@@ -144,6 +145,7 @@ def _problems(session: Session) -> None:
     for file in (pair, deployed, normal):
         session("solve", file)
     session("solve", "--arms", 5, "--horizon", 40, "--tol", 1e-15)  # which it does not reach
+    session("solve", session.file("paid.toml"))
     session("market", pair)
     session("reproduce", "figure2", "--out", session.file("reproduction"))
     session("optimum", pair)

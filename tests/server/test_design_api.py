@@ -189,6 +189,7 @@ def test_the_document_has_the_keys_of_designs(site: Site) -> None:
         *TREE,
         "pulls_per_stage",
         "terminal",
+        "budget",
         "repeat",
         "unit",
     }

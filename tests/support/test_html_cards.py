@@ -10,6 +10,7 @@ import pytest
 
 from decobandit import (
     Arm,
+    Chain,
     Design,
     NormalNormal,
     Problem,
@@ -101,8 +102,10 @@ def test_a_trial_is_shown_with_its_counts(tmp_path: Path) -> None:
 
 def test_every_policy_of_the_catalogue_says_what_it_is() -> None:
     shared = Problem.uniform(arms=2, horizon=2, pulls_per_stage=2, repeat=True)
+    wear = Chain([[0.9, 0.1], [0, 1]], [[1, 0], [1, 0]], [1, 0], [0.5, -0.5])
+    restless = Problem.uniform(arms=2, horizon=2, prior=wear)
     for name in policy_names():
-        for problem in (PROBLEM, shared):
+        for problem in (PROBLEM, shared, restless):
             try:
                 policy = make_policy(problem, name)
             except ValueError:
@@ -112,7 +115,7 @@ def test_every_policy_of_the_catalogue_says_what_it_is() -> None:
             )
             break
         else:
-            pytest.fail(f"{name} serves neither problem")
+            pytest.fail(f"{name} serves none of the problems")
 
 
 def test_long_tables_are_cut_and_say_so() -> None:

@@ -423,14 +423,14 @@ def test_the_arm_to_keep_is_that_of_the_policy(name: str) -> None:
     for _ in range(10):
         state = random_state(problem, HORIZON, rng)
         found = deployment(live, told(state, HORIZON))
-        assert (found,) == policy.select(HORIZON, state)
+        assert found == policy.select(HORIZON, state)
         # open outcomes do not move what an arm is expected to earn
         pending = opened(state, HORIZON, 3, rng)
         rewards = [
             good_chance(arm, good + bad, good)
             for arm, good, bad in zip(problem.arms, pending.good, pending.bad, strict=True)
         ]
-        kept = deployment(live, pending)
+        (kept,) = deployment(live, pending)
         assert rewards[kept] == pytest.approx(max(rewards), rel=1e-12)
 
 

@@ -34,7 +34,7 @@ Arms = Annotated[int | None, _problem_option("K", "Number of equal arms.")]
 Horizon = Annotated[int | None, _problem_option("T", "Number of stages.")]
 HorizonLaw = Annotated[
     str | None,
-    _problem_option("LAW", "Random number of stages, such as geometric:mean=50,most=400."),
+    _problem_option("LAW", "Law of the end, such as geometric:mean=50,most=400."),
 ]
 PriorGood = Annotated[float | None, _problem_option("A", "Prior weight of good outcomes.", "1")]
 PriorBad = Annotated[float | None, _problem_option("B", "Prior weight of bad outcomes.", "1")]

@@ -192,12 +192,22 @@ def other_outcomes() -> None:
     bounds.follow_by_name(policies.Context(problems.Problem(arms=(markov,), horizon=2)), "deco")
 
 
+def arms_that_move_at_rest() -> None:
+    """Compile restless arms: prices, policies, an episode, exact values."""
+    wear = problems.Chain([[0.9, 0.1], [0, 1]], [[1, 0], [1, 0]], [1, 0], [0.5, -0.5])
+    problem = problems.Problem.uniform(3, 3, prior=wear)
+    prices.solve(problem)
+    simulation.simulate(problem, policies.serving(problem, policies.POLICIES), draws=2)
+    evaluation.evaluate(problem, "deco")
+
+
 EVERYDAY: tuple[Part, ...] = (
     *(prices_and_deco, optima_and_gittins, chances_of_the_best, simulated_policies),
     *(episodes_and_markets, information_bounds, default_policy, smoothed_dual),
 )
 RARER: tuple[Part, ...] = (
     *(batches, other_outcomes, several_pulls, rarer_policies, calibrated_states),
+    arms_that_move_at_rest,
 )
 
 
