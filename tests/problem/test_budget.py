@@ -23,7 +23,9 @@ from decobandit import (
     simulate,
     solve,
 )
+from decobandit.policies import Context
 from decobandit.problem import problem_from_dict, problem_to_dict
+from decobandit.trials.settings import settings_from
 from helpers.experiments import Experiment, best, relaxed
 from helpers.refusals import refused
 
@@ -168,6 +170,8 @@ def test_files_solutions_and_recommendations(tmp_path: object) -> None:
 
 def test_what_does_not_keep_to_a_budget_refuses() -> None:
     problem = problem_of(5.0)
+    with refused("unsupported", "budget"):
+        settings_from(Context(problem), policy="deco")  # as the command line makes a trial
     with refused("unsupported", "policy"):
         make_policy(problem, "equal")
     with refused("unsupported", "budget"):

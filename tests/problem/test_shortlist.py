@@ -107,3 +107,5 @@ def test_files_and_refusals() -> None:
     assert problem_to_dict(shortlist(1))["terminal"] == {"deploy": 10.0}
     with refused("invalid_problem", "terminal.deploy_arms"):
         shortlist(4)
+    with refused("invalid_problem", "deploy_arms"):
+        Terminal(deploy_arms=2)

@@ -28,7 +28,7 @@ from .._version import __version__
 from ..arm import OneArmValues
 from ..joint import exact_stages, optimum, start_optimum, states_of_arms
 from ..prices import DualSolution, check_solution, whole_solution
-from ..problem import Problem, best_mean_bound, check_problem, refuse_budget
+from ..problem import Problem, best_mean_bound, check_problem, refuse_budget, refuse_restless
 from ..support import (
     Card,
     Columns,
@@ -235,6 +235,8 @@ class InformationBound(Bound):
             return NO_BUDGET
         if request.problem.repeat and request.problem.deployed > 1:
             return NO_SHORTLIST
+        if request.problem.is_restless:
+            return "its arms would have to stay as they are at rest"
         return None if request.scenarios else "no scenarios were asked for"
 
     @classmethod
@@ -436,6 +438,7 @@ def information_bound(
     True
     """
     refuse_budget(check_problem(problem), "the information bound")
+    refuse_restless(problem, "information bound")
     if problem.repeat and problem.deployed > 1:
         raise Unsupported(f"the information bound: {NO_SHORTLIST}", field="deploy_arms")
     kinds = (LagrangianBound.kind, TrivialBound.kind, InformationBound.kind)

@@ -63,6 +63,13 @@ class Terminal(Frozen):
     deploy: NotNegative = Field(default=0.0, description="How many pulls the deployment is worth.")
     deploy_arms: ArmCount = Field(default=1, description="How many arms are deployed.")
 
+    @model_validator(mode="after")
+    def _check_deploy(self) -> Self:
+        if self.deploy_arms > 1 and self.deploy == 0.0:
+            rule = "must be 1 unless deploy, the worth of the deployment, is positive"
+            refuse(rule, found=self.deploy_arms, at=("deploy_arms",))
+        return self
+
     @model_serializer(mode="wrap")
     def _short(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         tree: dict[str, Any] = handler(self)

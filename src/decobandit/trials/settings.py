@@ -189,8 +189,6 @@ def make_settings(
 
     `bound`: whether to solve it for the bound alone; None: if that is quick.
     """
-    refuse_budget(problem, "a trial")
-    refuse_restless(problem, "trials")
     if solution is not None and solution.problem != problem:
         raise TrialError("the solution is of another problem", field="solution")
     context = Context(problem, tol=tol, ties=tie_rule(ties), given=solution)
@@ -207,6 +205,8 @@ def settings_from(
 ) -> TrialSettings:
     """Make the settings of a trial from a context with its own solver."""
     problem = context.problem
+    refuse_budget(problem, "a trial")
+    refuse_restless(problem, "trials")
     if problem.n_arms > MAX_ARMS:
         raise TrialError(
             f"{problem.n_arms} arms; a trial has at most {MAX_ARMS}, "
