@@ -175,6 +175,6 @@ def split_attributes(
 def skip_member(
     app: Any, what: str, name: str, member: Any, skip: bool, options: Any
 ) -> bool | None:
-    """What pydantic adds to every model is no part of our interface."""
+    """Leave out what pydantic adds to every model."""
     theirs = getattr(member, "__module__", None) != "decobandit.problem.model"
     return True if name.startswith("model_") and theirs else None

@@ -34,7 +34,7 @@ def commands(command: Any, path: tuple[str, ...] = ("deco",)) -> Iterator[tuple[
 
 
 def label(name: str) -> str:
-    """What other pages call the place: `deco study run` is (deco-study-run)."""
+    """Return the label for links: `deco study run` is (deco-study-run)."""
     return name.replace(" ", "-")
 
 

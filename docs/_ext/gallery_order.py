@@ -25,7 +25,7 @@ ORDER = (
 
 
 class OrderOfUse:
-    """What sphinx-gallery sorts the files of a folder by; those not listed come after, by name."""
+    """Sort key of the files of a folder for sphinx-gallery; files not listed come last, by name."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder

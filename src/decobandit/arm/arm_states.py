@@ -37,7 +37,7 @@ from .grids import (
 
 EXACT_BYTES, EXACT_WORK = 2 << 30, 2e9  # beyond either, good outcomes are on a grid
 GRID_BYTES, GRID_WORK = 1 << 30, 2e9  # what the number of points is chosen by
-FEWEST_POINTS, MOST_POINTS = 64, 256  # per row, where nobody says how many
+FEWEST_POINTS, MOST_POINTS = 64, 256  # per row, by default
 LARGEST_GRID = 100_000
 REACHED = 16.0  # states that one unit may lead to, on average over a grid
 LONG = 200  # pulls beyond which lattices have twice as many points: their errors add up
@@ -194,7 +194,7 @@ def _batches(problem: Problem, unit: int) -> Batches:
 
 
 def exact_bytes(problem: Problem) -> float:
-    """Of what units are worth in every state, at all stages."""
+    """Return what units are worth in every state, at all stages."""
     return _batches(problem, problem.unit).exact()[0]
 
 

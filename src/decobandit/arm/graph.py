@@ -44,7 +44,7 @@ class ArmGraph:
 
     @cached_property
     def lower(self) -> ArmGraph | None:
-        """Where values are lower bounds: here where states are exact; None: there is no such."""
+        """Graph whose values are lower bounds: this one if it is exact; None if there is none."""
         if self.exact:
             return self
         return None if self.contract is None else self.contract()
@@ -66,7 +66,7 @@ class ArmGraph:
 
     @property
     def size(self) -> int:
-        """Number of states."""
+        """Number of states over all rows."""
         return int(self.start[-1])
 
     @cached_property
@@ -102,7 +102,7 @@ class ArmGraph:
         beyond = look_up(table, self.start, rows.ravel(), place.ravel(), out)
         if beyond and self.exact:
             raise InvalidArgument(
-                "statistics of an arm: not possible after so many pulls", field="stats"
+                "statistics of an arm: not possible after this number of pulls", field="stats"
             )
         return out.reshape(*place.shape, table.shape[1]), bool(beyond)
 
@@ -202,7 +202,7 @@ def class_graph(model: CategoricalModel, unit: int, rows: int) -> ArmGraph:
 
 
 def _class_bytes(L: int, rows: int) -> float:
-    """Of the states, and of values, worth and masses of all stages: no use of them needs less."""
+    """Return the bytes of states, values, worth and masses at all stages: every use needs them."""
     return comb(rows + L, L) * (BYTES_OF_STATE + 16.0 * L) + 24.0 * comb(rows + L + 1, L + 1)
 
 

@@ -461,7 +461,7 @@ class _Lattice:
         self.above = self._graph([chord_law(*step) for step in self._steps], even=False)
 
     def below(self) -> Graph:
-        """With contractions."""
+        """Return the graph whose laws are contracted: a lower bound."""
         return self._graph([contracted_law(*step) for step in self._steps], even=True)
 
     def _graph(self, laws: Sequence[Floats], even: bool) -> Graph:

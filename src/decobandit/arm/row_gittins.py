@@ -181,7 +181,7 @@ class RowGittins:
 
     @cached_property
     def _index(self) -> list[Floats]:
-        """Of all states at stages before any deployment."""
+        """Return the indices of all states at stages before any deployment."""
         T, start = self.problem.horizon, self.graph.start
         place = np.concatenate([[0], np.cumsum(start[1:T])]).astype(np.int64)
         index = np.full(self._size(place), np.nan)

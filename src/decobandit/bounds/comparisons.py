@@ -42,7 +42,7 @@ class ExactComparison(Tabular):
     results: tuple[Evaluation, ...]
     bound: BoundValue | None
     interrupted: bool = False  # only the policies that were finished are there
-    left_out: bool = False  # the bound, because the dual takes long and no policy needs it
+    left_out: bool = False  # the bound: the dual is expensive and no policy needs it
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values; a certified gap only where there is a bound."""
@@ -72,7 +72,7 @@ class SimulatedComparison(Tabular):
 
     simulation: Simulation
     bound: BoundValue | None
-    left_out: bool = False  # the bound, because the dual takes long and no policy needs it
+    left_out: bool = False  # the bound: the dual is expensive and no policy needs it
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values; a certified gap only where there is a bound."""
@@ -82,7 +82,7 @@ class SimulatedComparison(Tabular):
         return tree | {"results": _with_gaps(tree["results"], self.bound)}
 
     def tables(self) -> Tables:
-        """Those of the simulation; `policies` with certified gaps, where there is a bound."""
+        """Return the simulation's tables; `policies` has certified gaps if there is a bound."""
         simulation = self.simulation
         return {
             **simulation.tables(),
@@ -90,7 +90,7 @@ class SimulatedComparison(Tabular):
         }
 
     def absent_tables(self) -> dict[str, str]:
-        """As of the simulation."""
+        """Return the tables that the simulation does not have."""
         return self.simulation.absent_tables()
 
 
@@ -256,7 +256,7 @@ def bounds_at_prices(
 
 
 def _wanted(bound: bool | None, bound_draws: int | None) -> bool | None:
-    """Whether a bound is asked for; whoever gives scenarios for it asks for it."""
+    """Return whether a bound is wanted: scenarios imply one."""
     return True if bound is None and bound_draws else bound
 
 

@@ -334,7 +334,7 @@ def retrace(
     tol : float
         Relative gap of the prices, if the dual is solved here.
     policy : str
-        Name of whoever pulled, for figures.
+        Name of the policy, for figures.
     relaxation : OneArmValues or Cones, optional
         Tables at the prices of the solution, if there are some already.
 

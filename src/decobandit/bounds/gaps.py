@@ -139,7 +139,7 @@ class Gap(Tabular):
         return read_only(np.array([getattr(stage, name) for stage in self.stages]))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values."""
+        """Return the numbers as plain values, for JSON."""
         return {
             "policy": self.policy,
             "upper_bound": self.upper_bound,

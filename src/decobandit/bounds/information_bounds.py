@@ -333,7 +333,7 @@ class _Paths:
         lay_out_stage(t, self.members, self.place[part], *by_row, ell, surprise)
 
     def _expected(self, stats: Floats, pulls: Ints) -> Floats:
-        """Return the expected sum of outcome values of so many pulls, (rows, U)."""
+        """Return the expected sum of outcome values for each number of pulls, (rows, U)."""
         if self._arm is None:
             return np.asarray(self.group.model.mean(stats)[:, None] * pulls)
         had = self.group.model.pulls(stats).astype(np.int64)

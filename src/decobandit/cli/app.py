@@ -130,7 +130,7 @@ def run() -> None:
             error,
             "invalid_argument",
         )
-    except BrokenPipeError:  # the reader of our output has gone: nobody is left to tell
+    except BrokenPipeError:  # the reader of our output has gone
         sys.stderr.close()
         raise SystemExit(1) from None
     except OSError as error:

@@ -114,7 +114,7 @@ def allow_policies(names: list[str] | None) -> list[str] | None:
 
 
 def allowing(callback: Callable[[list[str] | None], list[str] | None]) -> Any:
-    """Declare `--allow-policy`."""
+    """Declare the option `--allow-policy`."""
     text = "External policy to allow; repeatable."
     return shown("MODULE:CLASS", text, "--allow-policy", callback=callback, show_default=False)
 

@@ -79,7 +79,7 @@ def fixed(value: float | None, digits: int) -> str:
     return "" if value is None else f"{value:.{digits}f}"
 
 
-NO_BOUND = "bound: not computed, as it takes long here and no policy needs it; --bound computes it"
+NO_BOUND = "bound: not computed, as it is slow here and no policy needs it; --bound computes it"
 
 
 def said_of(bound: bounds.BoundValue) -> str:

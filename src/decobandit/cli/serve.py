@@ -79,7 +79,7 @@ def _check_open(host: str, no_auth: bool, allow_host: list[str] | None) -> None:
 
 def _ready(url: str) -> None:
     # what was loaded so far stays: to look through all of it takes a tenth of a second, in which
-    # nobody is answered
+    # no request is answered
     gc.freeze()
     gc.enable()
     print(f"serving at {url}", flush=True)

@@ -79,7 +79,7 @@ def _table(
 ) -> Table:
     """Build the table; columns of long text shrink to their longest word and share `room`.
 
-    Rich is told how wide they are: left to itself it takes from columns that must not be cut.
+    Rich gets their widths: by default it narrows columns that must not be cut.
     """
     from rich.box import SIMPLE_HEAD
     from rich.table import Table

@@ -225,7 +225,7 @@ def print_verdict(
         print(f"declared {what}: {', '.join(declared) or 'no arm'}")
 
 
-# -- how the commands of `deco trial` and `deco token` come to a database, and to a trial ----------
+# -- how the commands of `deco trial` and `deco token` open a database and a trial -----------------
 
 
 TrialName = Annotated[str, argument("TRIAL", "Name or id of the trial.")]

@@ -152,7 +152,7 @@ class RemoteTrial(Verbs[One, Many]):
         return self._get("why")
 
     def events(self) -> Many:
-        """Return the log."""
+        """Return all events of the log."""
         return self._all("events", "events")
 
     def to_frame(self, table: str | None = None, *, kind: object = None) -> Any:

@@ -36,7 +36,7 @@ class Endings:
 
     @staticmethod
     def joined(parts: Sequence[Endings]) -> Endings:
-        """All of them."""
+        """Concatenate the endings of several parts."""
         names = [field.name for field in fields(Endings)]
         return Endings(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 

@@ -90,7 +90,7 @@ def states_of(problem: Problem, delay: int = 0) -> int:
 
 
 def _code_bits(problem: Problem, delay: int) -> float:
-    """Of the number that tells states apart."""
+    """Return the bits of the number that identifies a state."""
     radix = log2(2 * _slab(problem)) * problem.n_arms
     return radix + min(delay, problem.horizon) * problem.n_arms * log2(problem.pulls_per_stage + 1)
 
@@ -168,7 +168,7 @@ class _Following:
         return judged.rows(~over)
 
     def _end(self, level: _Level, reason: object, declared: Flags | None) -> None:
-        """Trials that are over; what is pending comes to be known."""
+        """End the trials that are over; their pending outcomes are recorded."""
         none = np.zeros(level.allowed.shape, np.bool_) if declared is None else declared
         code, late = np.asarray(reason, dtype=np.int8), level.pending.sum(axis=1)
         rows, added, chance = outcomes(self.ways, late)
@@ -253,7 +253,7 @@ def _merged(problem: Problem, level: _Level) -> _Level:
     return replace(level.rows(first), weight=total)
 
 
-# -- what pulls may come to under a truth, where outcomes are finitely many ----------------------
+# -- outcomes of pulls under a truth, where they are finitely many -------------------------------
 # What is known of an arm is a row of whole numbers: good outcomes where all arms have good and bad
 # ones, else counts of classes, (S, K, width), those of an arm in its first columns.
 
@@ -272,7 +272,7 @@ def _width(problem: Problem) -> int:
 
 
 def ways_of(problem: Problem, truth: tuple[Any, ...], most: int) -> list[Ways]:
-    """Of every arm, up to so many pulls."""
+    """Return the outcome laws of every arm, up to this number of pulls."""
     ways = []
     for k, parameters in zip(problem.group_of_arm, check_kind_truth(truth, problem), strict=True):
         kind, width = problem.groups[k].model, _width(problem)

@@ -46,7 +46,7 @@ PER_DRAW = 2
 PATH_STATES = 2000  # up to which price paths of the calibrated index are compared exactly
 # tables of calibrated indices take seconds from there on: groups of arms times stages to the third
 MAX_TABLES = 1_100_000
-MAX_CHOSEN_TABLES = 20_000_000  # of the policy that somebody has chosen: about a minute
+MAX_CHOSEN_TABLES = 20_000_000  # for a policy named by the user: about a minute
 MAX_CHOSEN_STEPS = 100  # arms times stages up to which a chosen policy of slow decisions is played
 SLOW_COSTS: tuple[Cost, ...] = ("decision", "solve")  # to simulate
 FROM_PRICES: str = "lagrangian"
@@ -101,7 +101,7 @@ class Forecast(Tabular):
     notes: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values."""
+        """Return the forecast as plain values, for JSON."""
         return {
             "arms": self.problem.n_arms,
             "horizon": self.problem.horizon,
@@ -175,7 +175,7 @@ def forecast(
     simulated = _simulated(context, rest, draws, rng) if rest else None
     solution = context.solution_for()
     if solution is None:
-        notes.append("the bound is left out: it takes long here, and no policy needs it")
+        notes.append("the bound is left out: it is slow here, and no policy needs it")
     best = None if solution is None else bound(problem, solution=solution)[0]
     values = _Values(exact, simulated)
     forecasts = []
@@ -190,7 +190,7 @@ def forecast(
 
 
 def too_slow(problem: Problem, cost: Cost) -> bool:
-    """Whether a policy of that cost takes long on a problem of this size."""
+    """Return whether a policy of that cost is slow on a problem of this size."""
     tables = len(problem.groups) * problem.stages**3
     return cost in SLOW_COSTS or (cost == "tables" and tables > MAX_TABLES)
 
@@ -210,7 +210,7 @@ def _fast_policies(
     for name in names:
         slow = _too_slow_if_chosen if name == chosen else too_slow
         if slow(context.problem, policy_class(name).cost):
-            notes.append(f"{name} is left out: it takes long on a problem of this size")
+            notes.append(f"{name} is left out: it is slow on a problem of this size")
             continue
         try:
             players.extend(make_policies(context, [name]))

@@ -126,7 +126,7 @@ class _Chunk:
         self.parts: list[Endings] = []
 
     def played(self, report: Callable[[int], None]) -> Endings:
-        """To their ends; `report` is told the stages that are done."""
+        """Play all trials to their ends; `report` receives the number of stages done."""
         rules, problem = self.policy.rules, self.policy.problem
         E, K = self.counts.shape[:2]
         none = np.zeros((E, K), np.int64)
@@ -162,7 +162,7 @@ class _Chunk:
         return np.searchsorted(-problem.survival, -self.rng.random(number))
 
     def _stats(self, trials: _Trials, pulls: Ints) -> Floats:
-        """Statistics after so many pulls, (E, K, W)."""
+        """Statistics after these pulls, (E, K, W)."""
         stats = self.counts[trials.number[:, None], np.arange(pulls.shape[1]), pulls]
         if self.policy.problem.is_binary:
             return States.of_counts(self.policy.problem, pulls, stats).stats

@@ -69,7 +69,7 @@ def study_design(
     design : Design
         Rules, policies, test and scenarios. Equal allocation is added where it is not listed.
     calibrate_to, ties, tol, workers, progress
-        As in `operating_characteristics`. Thresholds are calibrated anew for every prior.
+        As in `operating_characteristics`. Thresholds are calibrated for every prior.
 
     Returns
     -------
@@ -130,7 +130,7 @@ class _Rest:
 
     def _bound(self, tol: float) -> None:
         if not is_quick(self.problem):
-            self.left_out.append("bound: it takes long here, and no policy needs it")
+            self.left_out.append("bound: it is slow here, and no policy needs it")
             return
         try:
             self.bound = bound(self.problem, tol=tol, progress=self.progress)[0]

@@ -74,7 +74,7 @@ class ScenarioResult(Shown):
     policies: tuple[Characteristics, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values."""
+        """Return plain values, for JSON."""
         return {
             "name": self.name,
             "truth": list(self.truth),
@@ -101,7 +101,7 @@ class Calibrated:
     confidence: float | None = None  # that the true error is at most alpha; None where exact
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values."""
+        """Return plain values, for JSON."""
         return dict(vars(self))
 
 

@@ -200,7 +200,7 @@ def evaluate(
     progress : callable, optional
         Told how far the evaluation is.
     watch : callable, optional
-        `watch(stage, occupied)` is told which states single arms are in, and in which they are
+        `watch(stage, occupied)` receives the states that single arms are in, and in which they are
         pulled. A policy whose ties ask for arms that are not merged is followed a second time from
         stage 0.
 

@@ -86,7 +86,7 @@ class _Answers(NamedTuple):
 
 
 class Forward:
-    """One evaluation."""
+    """One forward recursion over joint states."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class Forward:
         self.survival = self.problem.survival
 
     def run(self) -> Total:
-        """Follow all stages."""
+        """Follow the policy over all stages."""
         try:
             return self._run()
         except _Positions:
@@ -247,7 +247,7 @@ class Forward:
             self.watch(t, [merged for arms in occupied for merged in self._joined(arms)])
 
     def _joined(self, arms: list[Occupied]) -> Iterator[Occupied]:
-        """Arms that are merged share what is said of them."""
+        """Give merged arms the members of all of them."""
         members = [arm for arm_states in arms for arm in arm_states.members]
         for arm_states in arms:
             yield arm_states._replace(members=members) if self.merged else arm_states
@@ -303,7 +303,7 @@ class Forward:
         return level._replace(moments=_earned(level.moments, reward))
 
     def _pull_arm(self, t: int, k: int, pulls: int, level: _Level) -> _Level:
-        """Return the states after so many pulls of an arm."""
+        """Return the states after this number of pulls of an arm."""
         from scipy.sparse import csr_array  # late: most commands do not need scipy
 
         codes, arm = level.codes, self.arms[k]

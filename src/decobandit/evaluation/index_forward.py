@@ -20,7 +20,7 @@ from .kernels.reach import Codes, Level, Places, Stage, empty_level, pull_larges
 
 MEMORY_SHARE = 0.25  # of the available memory, for the states of two stages
 # later stages have more states than those before them, or fewer by far less than this factor: where
-# arms that are pulled in turn come to have as many pulls each, more of their states are merged
+# arms that are pulled in turn have equal numbers of pulls: more of their states are merged
 SHRINKING = 8
 CHUNK = 2_000  # states between two reports
 
@@ -34,7 +34,7 @@ Members = list[list[int]]  # positions of each class's arms
 
 
 class IndexForward:
-    """One evaluation."""
+    """One forward recursion of an index policy."""
 
     def __init__(
         self,

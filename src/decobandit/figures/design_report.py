@@ -224,7 +224,7 @@ def _share(value: float | None) -> str:
 
 
 def _reading(result: DesignResult) -> list[Markup]:
-    """Explain the columns."""
+    """Explain the columns of the table."""
     against = "control" if result.design.control is not None else "all others"
     by = VALUES[result.design.compare]
     fewer = (

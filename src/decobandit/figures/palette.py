@@ -67,7 +67,7 @@ class Style(NamedTuple):
 
     @property
     def point(self) -> dict[str, str]:
-        """The same for points."""
+        """Return the keywords of matplotlib for points."""
         return {"color": self.colour, "marker": self.marker}
 
 

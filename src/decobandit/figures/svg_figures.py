@@ -108,7 +108,7 @@ class Plot:
         dash: str = "",
         **more: object,
     ) -> None:
-        """Add a polyline."""
+        """Add a line through the points."""
         points = " ".join(
             f"{number(self.at_x(x))},{number(self.at_y(y))}" for x, y in zip(xs, ys, strict=True)
         )
@@ -130,7 +130,7 @@ class Plot:
         )
 
     def dot(self, x: float, y: float, colour: str, *, radius: float = 4.0, **more: object) -> None:
-        """Add a point."""
+        """Add a circle at a point."""
         self.add("circle", cx=self.at_x(x), cy=self.at_y(y), r=radius, **{"fill": colour} | more)
 
     def box(self, x: tuple[float, float], y: tuple[float, float], colour: str) -> None:

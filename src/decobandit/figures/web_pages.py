@@ -52,7 +52,7 @@ POLICY = (
 
 
 def save_page(page: str, file: str | Path) -> None:
-    """Write a page."""
+    """Write a page, whole or not at all."""
     write_whole(file, page)
 
 

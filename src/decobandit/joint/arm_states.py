@@ -77,13 +77,13 @@ class ArmStates:
         self._cache = Cache[tuple[int, int], Ways](MAX_CACHE_BYTES, size=_bytes_of)
 
     def layer(self, pulls: int) -> Floats:
-        """Statistics of the states after so many pulls, (states, width)."""
+        """Statistics of the states after this number of pulls, (states, width)."""
         while len(self._layers) <= pulls:
             self._extend()
         return self._layers[pulls]
 
     def size(self, pulls: int) -> int:
-        """How many states there are after so many pulls."""
+        """Return the number of states after this number of pulls."""
         return len(self.layer(pulls))
 
     def start(self, pulls: int) -> int:
@@ -158,7 +158,7 @@ class ArmStates:
         return np.asarray(self.expected(had, half) + self.ways(had, half).chance @ later)
 
     def ways(self, had: int, pulls: int) -> Ways:
-        """From the layer of `had` pulls to that after so many more."""
+        """Return the moves from the layer of `had` pulls to that after further pulls."""
         self.layer(had + pulls)
         if pulls == 1:
             return self._steps[had]

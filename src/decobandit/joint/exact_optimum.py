@@ -100,7 +100,7 @@ class Optimum(Shown):
 def count_states(problem: Problem) -> tuple[int, int]:
     """Joint states of all stages, and those of the largest one.
 
-    Exact, unless counting itself would take long: then a lower bound, beyond all that can be done.
+    Exact, unless counting itself would be slow: then a lower bound, beyond all that can be solved.
 
     Parameters
     ----------

@@ -24,7 +24,7 @@ from .kernels.two_arms import last_slabs, last_values, step_choices, step_fronts
 SMALL_LEVEL = 20_000  # states; below this, threads are not worth it
 PARTS_PER_THREAD = 4
 CACHE_BYTES = 8 * 2**20  # what the slabs of one front may take
-MOST_STATES_AT_ONCE = 5_000_000  # of a part: Ctrl-C is heard between parts
+MOST_STATES_AT_ONCE = 5_000_000  # of a part: Ctrl-C works between parts
 MOST_STAGES_PER_BLOCK = 16
 FRONTS_AT_ONCE = 16
 Choices = npt.NDArray[np.int8]

@@ -319,7 +319,7 @@ def to_csv(result: Reproduced) -> str:
 
 
 def to_markdown(result: Reproduced, *, command: str) -> str:
-    """Return the page."""
+    """Return the page in Markdown."""
     lines = [
         "# Designs compared with published numbers",
         "",

@@ -47,7 +47,7 @@ class Point:
 
 
 def run(sizes: Sizes) -> list[Episode]:
-    """Play the episodes."""
+    """Play the episodes of the figure."""
     problem = Problem.uniform(arms=sizes.arms, horizon=sizes.horizon)
     solution = whole_solution(problem)
     policy = make_policy(problem, "deco", solution=solution)

@@ -108,11 +108,11 @@ def score(sizes: Sizes, cells: Sequence[FinishedCell]) -> list[Point]:
 
 
 def caption(sizes: Sizes) -> str:
-    """Return the caption."""
+    """Return the caption with the sizes used."""
     return (
         f"{sizes.runs.draws} draws of {sizes.runs.per_draw} episodes (IDS: "
         f"{sizes.ids.draws} of {sizes.ids.per_draw}). Left: over the horizon, policies that "
-        "know it solved anew for each. Right: over the stages of the longest. The paper's third "
+        "know it solved again for each. Right: over the stages of the longest. The paper's third "
         "panel is headed 10 arms and captioned 15; both are here."
     )
 

@@ -131,7 +131,7 @@ def _bounds(arms: int, horizon: int, draws: int) -> dict[str, Regret]:
 
 
 def caption(sizes: Sizes) -> str:
-    """Return the caption."""
+    """Return the caption with the sizes used."""
     return (
         f"{sizes.runs.draws} draws of {sizes.runs.per_draw} episodes. Bounds: regret that no "
         f"policy avoids, from prices, and from {sizes.scenarios} scenarios up to "

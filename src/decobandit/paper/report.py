@@ -63,7 +63,7 @@ class Section:
 
 @dataclass
 class ReportPage:
-    """Sections in order."""
+    """Sections of a report, in order."""
 
     command: str
     sections: list[Section] = field(default_factory=list)

@@ -49,7 +49,7 @@ def odd_problem() -> Problem:
 
 
 def check_optima() -> Iterator[Check]:
-    """Check exact optima."""
+    """Check exact optima against the stored numbers."""
     from ..joint import optimum
 
     for row in selftest_numbers().optimum:
@@ -203,7 +203,7 @@ class SelftestNumbers:
 
 @cache
 def selftest_numbers() -> SelftestNumbers:
-    """Read selftest.toml."""
+    """Read the stored numbers of selftest.toml."""
     text = resources.files(__package__).joinpath("selftest.toml").read_text(encoding="utf-8")
     return TypeAdapter(SelftestNumbers).validate_python(tomllib.loads(text))
 
@@ -237,7 +237,7 @@ class Selftest:
 
     @property
     def failed(self) -> list[Check]:
-        """Checks that fail."""
+        """Checks that did not pass."""
         return [check for check in self.checks if not check.ok]
 
     def by_area(self) -> dict[str, list[Check]]:
@@ -248,7 +248,7 @@ class Selftest:
         return areas
 
     def to_dict(self) -> dict[str, object]:
-        """Plain values."""
+        """Return the result as plain values, for JSON."""
         return {
             "ok": self.ok,
             "version": __version__,

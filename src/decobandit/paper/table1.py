@@ -69,7 +69,7 @@ def run(
     folder: Path | None = None,
     report: Callable[[str], None] = lambda line: None,
 ) -> list[Row]:
-    """Compute the rows; `report` is told what is done. `quick` leaves out what takes minutes.
+    """Compute the rows; `report` receives the progress. `quick` leaves out what takes minutes.
 
     Rows are kept in `folder`, where there is one, and read again from there.
     """

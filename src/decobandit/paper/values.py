@@ -73,7 +73,7 @@ class Row:
 
 
 def cells(scale: str) -> list[PublishedValues]:
-    """Those that are computed at this scale."""
+    """Return the cells that are computed at this scale."""
     return [cell for cell in values() if cell.horizon <= LONGEST[scale]]
 
 
@@ -144,7 +144,7 @@ def to_csv(rows: Sequence[Row]) -> str:
 
 
 def to_markdown(rows: Sequence[Row], *, command: str) -> str:
-    """Return the page."""
+    """Return the page in Markdown."""
     lines = [
         "# Values of policies compared with published ones",
         "",

@@ -374,7 +374,7 @@ class Policy(Shown, ABC):
         """Whether it chooses at random, always or between tied arms."""
         return self.randomised or self.ties == "random"
 
-    # -- what is said of single arms ----------------------------------------------------------
+    # -- numbers of single arms ---------------------------------------------------------------
 
     def indices_of(self, stage: int, arm: int, stats: Floats) -> Floats:
         """Index of an arm with such statistics, whatever is known of others: (J, width) -> (J,)."""

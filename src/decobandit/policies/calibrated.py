@@ -82,7 +82,7 @@ class CalibratedPolicy(IndexPolicy):
         super().__init__(problem, ties=ties)
         self.name = name or self.name
         self.path, self.survival = path, problem.survival
-        self._rows: list[RowGittins] = []  # of other outcomes than good or bad
+        self._rows: list[RowGittins] = []  # of non-binary outcomes
         if not problem.is_binary:
             if not path.flat:
                 raise InvalidArgument(

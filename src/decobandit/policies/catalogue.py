@@ -102,7 +102,7 @@ def check_policies(names: Iterable[str], *, places: bool = True) -> None:
 
 
 def serving(problem: Problem, names: Iterable[str]) -> tuple[str, ...]:
-    """Those policies that serve a problem, in their order; none of them is made."""
+    """Return the names of policies that serve a problem, in order, without making them."""
     return tuple(name for name in names if policy_class(name).refusal(problem) is None)
 
 

@@ -68,7 +68,7 @@ class Context:
         if self.given is not None:
             return self.given
         solution = self.solver(self.problem, self.tol)
-        if solution.interrupted:  # as in `whole_solution`, whoever the solver is
+        if solution.interrupted:  # as in `whole_solution`, for any solver
             raise KeyboardInterrupt
         return solution
 

@@ -23,7 +23,7 @@ POLICIES: dict[str, Entry] = {
         "path_search:TunedPolicy", "index calibrated against a price path that is tuned"
     ),
     "deco-repriced": Entry(
-        "repriced:RepricedDecoPolicy", "DeCo in batches, prices taken anew every stage"
+        "repriced:RepricedDecoPolicy", "DeCo in batches, prices chosen every stage"
     ),
     "deco-rolling": Entry("repriced:RollingDecoPolicy", "DeCo, prices solved every stage"),
     "fh-gittins": Entry("calibrated:FhGittinsPolicy", "finite-horizon Gittins index"),
@@ -54,9 +54,9 @@ POLICIES: dict[str, Entry] = {
 DEFAULT_POLICY = "auto"  # no algorithm of its own: picks one of these for the problem
 PAPER_POLICY = "deco"
 BASELINE_POLICY = "equal"  # what a trial is compared with
-# what a simulation compares unless it is told otherwise
+# what a simulation compares by default
 SIMULATED_POLICIES = ("deco-calibrated", "deco", "fh-gittins", "thompson")
-# what a plan compares unless it is told otherwise, the baseline last
+# what a plan compares by default, the baseline last
 COMPARED_POLICIES = ("deco", "deco-calibrated", "fh-gittins", "thompson", BASELINE_POLICY)
 # told apart by colour alone in figures, which have seven: the paper's, the default and equal shares
 FIGURE_POLICIES = ("deco-calibrated", "deco", "fh-gittins", "thompson", "kl-ucb", "ids", "equal")

@@ -1,7 +1,7 @@
 """Pending outcomes: values averaged over them, and states in which they are as expected.
 
 Notations
-    E, J      states; what may be known of an arm after so many more outcomes
+    E, J      states; possible statistics of an arm after further outcomes
     stats     (E, width), as the kind has them
 """
 

@@ -62,7 +62,7 @@ def solved(solve: Solve, a: Floats, b: Floats, v: float, *, workers: int | None 
     """Solutions of all states, (states, 3), by threads."""
     out = np.empty((a.size, 3))
     number = worker_count(workers, most=1 + a.size // STATES_PER_THREAD)
-    # more parts than threads: states with many pulls take longer, and Ctrl-C is heard in between
+    # more parts than threads: states with many pulls take longer, and Ctrl-C works in between
     parts_of = max(4 * number if number > 1 else 1, a.size // MOST_STATES_AT_ONCE)
     edges = np.linspace(0, a.size, parts_of + 1).astype(int)
     parts = itertools.starmap(slice, itertools.pairwise(edges))

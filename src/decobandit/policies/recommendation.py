@@ -110,7 +110,7 @@ class Recommendation(Tabular):
 
     @property
     def frame_kind(self) -> str:
-        """That of the outcomes, where they were read from a data frame."""
+        """The one of the outcomes, if they were read from a data frame."""
         return (self.state and self.state.frame_kind) or super().frame_kind
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""DeCo in batches with prices taken anew at every stage, from a family around the dual's.
+"""DeCo in batches with prices chosen again at every stage, from a family around the dual's.
 
     premium_t = mu_t - u (bad_t + p* (good_t - bad_t))
     mu_t(s, d) = u (bad_t + (p* + d) (good_t - bad_t)) + s premium_t,    s >= 0
@@ -82,7 +82,7 @@ class PriceFamily:
         return self.scales.size, self.shifts.size
 
     def prices(self, member: tuple[int, int]) -> Floats:
-        """Of a unit at every stage, (stages,)."""
+        """Return the price of a unit at every stage, (stages,)."""
         i, j = member
         return np.asarray(self.base + self.shifts[j] * self.slope + self.scales[i] * self.premium)
 
@@ -105,7 +105,7 @@ class PriceFamily:
 
 
 def _bytes(relaxation: OneArmValues) -> int:
-    """Of the values of all stages."""
+    """Return the bytes of the values at all stages."""
     problem = relaxation.problem
     return sum(
         relaxation.values(stage, k).nbytes

@@ -1,7 +1,7 @@
 """Rules around any policy, one class each: what they do to allocation probabilities, and at looks.
 
 A rule says in which states it alone decides (`decides`), which arms the policy chooses among
-(`restrict`), what becomes of the policy's probabilities (`adjust`) and what a look comes to
+(`restrict`), what becomes of the policy's probabilities (`adjust`) and the result of a look
 (`look`). Simulated designs, exact designs and live trials obey the same objects (`ruled.py`).
 
 To add a rule: its setting and what refuses it in `problem/design_model.py`, a class here, and the
@@ -110,7 +110,7 @@ class Rule:
         return probabilities
 
     def look(self, states: States, verdict: Verdict) -> None:
-        """Change what a look comes to."""
+        """Change the result of a look."""
 
 
 # -- allocation -----------------------------------------------------------------------------------

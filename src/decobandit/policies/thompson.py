@@ -1,6 +1,6 @@
 """Thompson sampling: draw every arm's mean reward from its posterior, pull the largest.
 
-    thompson           drawn anew at every stage, m pulls: the m largest; in batches for each unit
+    thompson           drawn at every stage, m pulls: the m largest; in batches for each unit
     thompson-shares    batches by multinomial draws with the chances of being best, p_k, as shares
     top-two            shares p_k (b + (1 - b) sum_{j != k} p_j / (1 - p_j)),   b = 1/2
 

@@ -336,7 +336,7 @@ class BandMarket(Market):
 
     # Passes over several threads: groups in parallel, in step at every stage. A stage's price
     # depends on all groups, so the threads meet twice a stage: when all have collected their
-    # states, and when one of them has set the price. Worth it if one stage takes long.
+    # states, and when one of them has set the price. Worth it if one stage is slow.
 
     def _run_in_step(
         self, work: Callable[[int, slice, Arms, Bands], None], barrier: Barrier

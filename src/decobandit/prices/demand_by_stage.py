@@ -56,7 +56,7 @@ class Demand(Tabular):
         }
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values."""
+        """Return the columns as plain values, for JSON."""
         groups = [self.problem.arms[group.members[0]].name for group in self.problem.groups]
         return {
             "arms": self.problem.n_arms,

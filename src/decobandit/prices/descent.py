@@ -147,7 +147,7 @@ class Smoothing:
 
     @property
     def width(self) -> float:
-        """Current smoothing width."""
+        """Smoothing width of the current step."""
         return self._smooth.width
 
     @property

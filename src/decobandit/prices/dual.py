@@ -300,7 +300,7 @@ def whole_solution(
 def is_quick(problem: Problem) -> bool:
     """Whether the dual is solved within seconds: with one kind of arms, up to 669 stages.
 
-    A search is a few dozen passes; bounds that nobody asked for are computed only if one is short.
+    A search is a few dozen passes; bounds not requested are computed only if one is short.
     """
     if problem.is_restless:
         states = sum(group.model.states(0) for group in problem.groups)

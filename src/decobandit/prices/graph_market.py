@@ -142,7 +142,7 @@ class Trader:
     # Forward
 
     def reset(self) -> None:
-        """All arms fresh."""
+        """Put the mass of all arms into their first state."""
         self.mass[:] = 0.0
         self.mass[0] = self.group.count
 
@@ -299,7 +299,7 @@ class GraphMarket(Market):
 
     @property
     def _states(self) -> int:
-        """Of all stages."""
+        """Number of states over all stages."""
         return sum(values.size for arms in self._arms for values in arms.values)
 
     @property
@@ -367,7 +367,7 @@ class GraphMarket(Market):
 
     def _offers(self, stage: int, masses: list[Floats], threads: Pool) -> tuple[Floats, Floats]:
         pairs = threads.map(lambda arms, mass: arms.offer(stage, mass), self._arms, masses)
-        if self.at_most:  # pulls that nobody makes are worth nothing
+        if self.at_most:  # pulls that are not made are worth nothing
             pairs = [*pairs, (np.zeros(1), self.pulls[stage : stage + 1])]
         if len(pairs) == 1:  # they are long: no copy
             key, weight = pairs[0]

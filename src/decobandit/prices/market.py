@@ -107,7 +107,7 @@ class Market(ABC):
     @property
     @abstractmethod
     def states(self) -> int:
-        """Of all groups and stages, those of several units as many times."""
+        """Number of states over groups and stages, counted once per unit."""
 
     @property
     @abstractmethod

@@ -23,7 +23,7 @@ PRIMAL_SIMPLEX = 4
 TOLERANCE, PRESOLVE = 1e-10, "off"
 # the bound of a mixture is computed from its residual, so that a larger tolerance does no harm
 OTHER_WAYS = ((PRESOLVE, TOLERANCE), ("choose", TOLERANCE), (PRESOLVE, 10.0 * TOLERANCE))
-LONGEST_RUN = 0.5  # seconds until the solver returns, so that the keyboard is heard, and goes on
+LONGEST_RUN = 0.5  # seconds until the solver returns, so that Ctrl-C works, and goes on
 UNUSED_SOLVES = 10  # after which a column that is not part of the mixture is dropped
 FEWEST_DROPPED = 50  # columns, at a time
 

@@ -134,7 +134,7 @@ class OneOf:
     usual: type[BaseModel]  # its errors are worded as anywhere else
 
     def _check(self, value: object) -> BaseModel:
-        # tables of files first: whether a dict is a model, or a Mapping, takes long to find out
+        # tables of files first: to find out whether a dict is a model, or a Mapping, is slow
         if type(value) is not dict:
             if isinstance(value, self.members):
                 return value

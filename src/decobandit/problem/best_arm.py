@@ -67,7 +67,7 @@ def best_mean_per_pull(problem: Problem) -> Floats:
     sums = _Sums(problem)
     stages = enumerate(_best_pulls(problem)[0].tolist())
     means = np.array([sums(good[:, t], bad[:, t], m) / m for t, m in stages])
-    means.flags.writeable = False  # kept for whoever asks again
+    means.flags.writeable = False  # kept for later calls
     return means
 
 

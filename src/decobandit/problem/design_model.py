@@ -73,7 +73,7 @@ Title = Annotated[
 
 
 class Looks(Frozen):
-    """When a trial is looked at: after so many known outcomes, then after every so many more."""
+    """Times of looks: recorded outcomes before the first look, and between two."""
 
     first: Positive = Field(description="Known outcomes at the first look.")
     every: Positive = Field(default=1, description="Known outcomes between looks.")

@@ -83,22 +83,22 @@ class Group:
 
     @property
     def alpha(self) -> float:
-        """Prior good."""
+        """Prior count of good outcomes of an arm."""
         return self.binary.good
 
     @property
     def beta(self) -> float:
-        """Prior bad."""
+        """Prior count of bad outcomes of an arm."""
         return self.binary.bad
 
     @property
     def reward_good(self) -> FloatArray:
-        """Of a good outcome, (stages,)."""
+        """Reward of a good outcome, (stages,)."""
         return self._of_outcomes(0)
 
     @property
     def reward_bad(self) -> FloatArray:
-        """Of a bad outcome, (stages,)."""
+        """Reward of a bad outcome, (stages,)."""
         return self._of_outcomes(1)
 
     def _of_outcomes(self, position: int) -> FloatArray:

@@ -37,7 +37,7 @@ class OutcomeColumns:
     """Names of the columns of a table of outcomes.
 
     `arm` and `outcome`, one pull per row; where there is no `outcome`, `arm` and `seen`, as a trial
-    in batches of other outcomes than good or bad exports it, or `arm`, `good` and `pulls`.
+    in batches of non-binary outcomes exports it, or `arm`, `good` and `pulls`.
     """
 
     arm: str = "arm"
@@ -144,7 +144,7 @@ class _Counter(ABC):
 
     @abstractmethod
     def first(self, kind: ArmModel) -> Stats:
-        """Of an arm without outcomes."""
+        """Return the tally of an arm without outcomes."""
 
     @abstractmethod
     def after(self, kind: ArmModel, stats: Stats, tally: Stats) -> Stats:

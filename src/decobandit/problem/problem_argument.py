@@ -47,7 +47,7 @@ def refuse_kind_batches(problem: Problem, what: str) -> None:
     """Refuse batches with non-binary outcomes."""
     if problem.repeat and not problem.is_binary:
         raise InvalidArgument(
-            f"{what}: not for batches of arms with other outcomes than good or bad; use solve for "
+            f"{what}: not for batches of arms with non-binary outcomes; use solve for "
             "a bound, simulate for policies"
         )
 
@@ -57,6 +57,6 @@ def refuse_kinds(problem: Problem, what: str) -> None:
     for arm in problem.arms:
         if not isinstance(arm.prior, BetaBernoulli):
             raise InvalidArgument(
-                f"{what}: not yet for other outcomes than good or bad, and arm {arm.name!r} is "
+                f"{what}: not yet for non-binary outcomes, and arm {arm.name!r} is "
                 f"{arm.prior.kind}; solve, recommend and simulate serve it"
             )

@@ -76,7 +76,7 @@ class State:
 
     @classmethod
     def fresh(cls, arms: int) -> Self:
-        """Nothing observed yet."""
+        """State before the first outcome."""
         return cls(good=(0,) * arms, bad=(0,) * arms)
 
     @classmethod

@@ -124,7 +124,7 @@ class Identify(RequestCheck):
         try:
             await super().handle(scope, receive, send)
         finally:
-            if self.guard.recorder.due:  # the answer is sent: nobody waits
+            if self.guard.recorder.due:  # the answer is already sent
                 with anyio.CancelScope(shield=True):
                     await run_in_threadpool(self.guard.recorder.write)
 
@@ -168,7 +168,7 @@ class Access:
 
 
 def _check_trial(request: Request, principal: Principal, trial: str) -> None:
-    """Of a trial that is given by its id, the name counts."""
+    """Refuse a trial that the token may not use; one given by id is checked by its name."""
     cache = request.app.state.trial_cache
     if not principal.may_use((cache.cached(trial) or cache.open(trial)).name):
         raise NotFound(f"no trial is called {trial!r}")

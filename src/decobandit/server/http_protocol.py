@@ -30,7 +30,7 @@ _END_OF_HEAD = b"\r\n\r\n"
 
 # -- open connections ----------------------------------------------------------------------------
 #
-# A new connection is always let in, so that whoever has a token can show it. Where there are too
+# A new connection is always let in, so that a client with a token can show it. Where there are too
 # many, one is closed instead: the oldest that does nothing and has shown no token. Such are silent
 # connections, those between two requests, and those whose client does not read its answer.
 
@@ -224,7 +224,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_message_begin()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if self._in_head:  # nobody reads trailers
+        if self._in_head:  # trailers are not read
             if len(self.headers) >= MAX_HEADERS:
                 raise ValueError("the head has too many headers")
             super().on_header(name, value)

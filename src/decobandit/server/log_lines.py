@@ -55,7 +55,7 @@ class LogQuota(logging.Filter):
             self.limits.stranger_rate, self.limits.stranger_burst, most=1, clock=clock
         )
         self._texts = Cache[str, tuple[float, int]](1000)  # when its window began, lines in it
-        self._missing = Cache[str, int](1000)  # dropped lines that nobody was told of
+        self._missing = Cache[str, int](1000)  # dropped lines, not yet reported
 
     def filter(self, record: logging.LogRecord) -> bool:
         scope = current.get()

@@ -126,7 +126,7 @@ async def while_connected(request: Request, work: Awaitable[T]) -> T:
         await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
         if task.done():
             return task.result()
-        raise ApiError(503, "unavailable", "the client has gone")  # which nobody reads
+        raise ApiError(503, "unavailable", "the client has gone")  # not read by anyone
     finally:
         for future in (task, gone):
             future.cancel()

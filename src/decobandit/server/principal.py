@@ -30,6 +30,6 @@ class Principal:
 
 
 def is_blinded(scope: Mapping[str, Any]) -> bool:
-    """Whether the sender of a request is blinded: operators, and whoever is not authenticated."""
+    """Whether the sender of a request is blinded: operators, and clients without a login."""
     principal: Principal | None = scope.get("state", {}).get("principal")
     return principal is None or principal.blinded

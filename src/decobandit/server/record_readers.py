@@ -93,7 +93,7 @@ class _Unread(Iterator[str]):
         return piece
 
     def close(self) -> None:
-        """Drop the text."""
+        """Close the temporary file."""
         done, self._done = self._done, None
         if done is not None:
             self.file.close()

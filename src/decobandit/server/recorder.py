@@ -87,7 +87,7 @@ class Recorder:
         self.note("refused", STRANGER, data, once=(address, what))
 
     def saw(self, caller: Principal, trial: Trial, what: str) -> None:
-        """Somebody gets to see results of a trial; blinded people never do."""
+        """Record a view of results of a trial; blinded people never have one."""
         if not caller.blinded:
             self._about("looked", caller, trial, {"what": what})
 
@@ -130,7 +130,7 @@ class Recorder:
             log.error("access log: %s", error, exc_info=unexpected)
 
     def flush(self) -> None:
-        """Write all counts too: somebody wants to read the log."""
+        """Write all counts too, before the log is read."""
         with self._lock:
             for count in self._counted.values():
                 if count.repeated:

@@ -66,7 +66,7 @@ class Sessions:
             return session.token_id
 
     def end(self, secret: str) -> None:
-        """End a session."""
+        """End the session with this secret."""
         with self._lock:
             self._drop(_digest(secret))
 

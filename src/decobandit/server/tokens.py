@@ -61,7 +61,7 @@ class Token:
 
     @property
     def valid(self) -> bool:
-        """Whether it authenticates."""
+        """Whether the token is valid now."""
         return self.revoked_at is None and self.role in ROLES and not self.expired
 
     @property

@@ -1,4 +1,4 @@
-"""What episodes come to: sums over the draws of one policy, gap terms, every pull where asked for.
+"""Totals of episodes: sums over the draws of one policy, gap terms, every pull if requested.
 
 The gap terms of a stage at prices mu, whatever the policy and the model of its arms:
 
@@ -46,7 +46,7 @@ MOST_GAP_BYTES = 256 * 2**20  # of tables for the gap terms of batches; beyond, 
 
 
 class Steps:
-    """Stages played so far, for whoever is told of them."""
+    """Stages played so far, for progress reports."""
 
     def __init__(self, turns: Turns, world: World, report: Report) -> None:
         self._name, self._report, self._lock, self._made = turns[0][0].name, report, Lock(), 0
@@ -54,7 +54,7 @@ class Steps:
         self.add(0)
 
     def add(self, steps: int) -> None:
-        """Tell of so many more."""
+        """Report further stages."""
         with self._lock:
             self._made += steps
             self._report(Progress(self._name, self._made, self._total))

@@ -126,7 +126,7 @@ class _Run:
 
     @classmethod
     def of(cls, chunk: Chunk) -> _Run:
-        """Before any pull."""
+        """Return the state before any pull."""
         episodes = chunk.episodes(0, 1)
         counts = episodes.pulls.copy(), episodes.good.copy()
         return cls(chunk, episodes, chunk.rng(), counts, np.zeros(len(chunk.weights)))
@@ -200,7 +200,7 @@ def _blocks(
 
 
 def _waves(world: World, stages: int) -> Iterator[range]:
-    """Numbers of chunks that are played together, in blocks of up to so many stages."""
+    """Numbers of chunks that are played together, in blocks of up to `stages` stages."""
     problem = world.problem
     bytes_of_episode = 32 * problem.n_arms + 4 * int(problem.pulls.max()) * stages
     bytes_of_chunk = min(CHUNK, world.draws) * world.per_draw * bytes_of_episode

@@ -166,9 +166,9 @@ def simulate(
 
 
 def _gap_terms(context: Context, bound: bool | None) -> GapTerms | None:
-    """Return gap terms at the prices of policies; at rough ones where nobody has asked for any.
+    """Return gap terms at the prices of policies; at rough ones if no policy has any.
 
-    None where they take long, or do not add up to the gap.
+    None if they are slow, or do not add up to the gap.
     """
     problem = context.problem
     if bound:

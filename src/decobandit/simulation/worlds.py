@@ -40,7 +40,7 @@ from .estimators import MIN_DRAWS, Missed
 from .kernels.outcomes import draw_classes, draw_counts, draw_uniforms
 
 CHUNK = 128  # draws, at least
-CHUNK_EPISODES = 4096  # of arms with other outcomes than good or bad: their policies work in arrays
+CHUNK_EPISODES = 4096  # of non-binary arms: their policies work in arrays
 MIN_PARAMETER = 0.2  # of a prior: smaller ones are widened to this
 PRIOR_SHARE, ONE_SHARE, ALL_SHARE = (
     0.5,
@@ -150,7 +150,7 @@ class World:
     # -- draws --------------------------------------------------------------------------------
 
     def chunk(self, number: int) -> Chunk:
-        """Draw a chunk."""
+        """Draw the worlds of a chunk."""
         of_draws, of_policy = streams_of(self._seeds[number], 2)
         rng, place = np.random.default_rng(of_draws), self.place(number)
         draws, arms = place.stop - place.start, self.problem.n_arms
@@ -468,7 +468,7 @@ class Proposal:
         return np.asarray(1.0 / part)
 
     def _ratio(self, p: Floats, k: int) -> Floats:
-        """q_k / f_k, (draws,)."""
+        """Ratio of densities q_k / f_k, (draws,)."""
         parts = [self._part_ratio(p, k, float(a[k]), float(b[k])) for a, b in self._parts]
         return np.asarray(np.mean(parts, axis=0))
 

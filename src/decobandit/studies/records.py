@@ -169,7 +169,7 @@ class Cell(Record):
 
     def __reduce__(self) -> tuple[Callable[[bytes], Cell], tuple[bytes]]:
         # to workers it goes as in its file: equal arms are one entry there, and all cells of a
-        # problem come to share one object again
+        # problem share one object again
         return _cell_from_json, (CELL.dump_json(self, by_alias=True),)
 
 

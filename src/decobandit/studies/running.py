@@ -398,7 +398,7 @@ def connected(address: str) -> Iterator[Client]:
     for name in ("distributed", "distributed.client", "tornado.application"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     try:
-        # first without a client: a client that fails to connect takes long to close
+        # first without a client: a client that fails to connect is slow to close
         asyncio.run(_shake_hands(connect, address))
     except Exception as error:  # the answer may come from any program
         raise ClusterError(

@@ -219,7 +219,7 @@ class _ProblemEntry(EqualArms, _Source):  # type: ignore[explicit-any]
     def read(
         self, folder: Path, shared: dict[str, object] | None, place: str
     ) -> tuple[Problem, Design | None]:
-        """Return the problem, checked against what is said to be true of it, and its design.
+        """Return the problem, checked against the truth of the file, and its design.
 
         A key of the design is that of the entry, or of the study, or of the problem file.
         """

@@ -68,12 +68,12 @@ class Cache(Generic[Key, Value]):
             return value
 
     def drop(self, key: Key) -> None:
-        """Forget a value."""
+        """Remove the value of a key."""
         with self._lock:
             self._drop(key)
 
     def clear(self) -> None:
-        """Forget all values."""
+        """Remove all values from the cache."""
         with self._lock:
             self._kept.clear()
             self._total = 0

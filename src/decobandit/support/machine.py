@@ -98,7 +98,7 @@ def _groups(resource: str, membership: Path, trees: Path) -> Iterator[Path]:
 
 
 def _processors(share: list[str]) -> int | None:
-    """Of a quota and the period that it is for, in microseconds."""
+    """Return the cores of a quota and its period, both in microseconds."""
     if len(share) != 2 or not all(digits.isdecimal() for digits in share) or int(share[1]) == 0:
         return None  # "max" or "-1": no limit
     return max(1, math.ceil(int(share[0]) / int(share[1])))

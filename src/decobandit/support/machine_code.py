@@ -5,7 +5,7 @@ the files that it imports, and that of the records that kernels take), under the
 can be written to:
 
     $DECO_CACHE                        where it is set; a temporary copy of it where it is read-only
-    the folder that numba is told      NUMBA_CACHE_DIR, where it is set
+    the folder set for numba           NUMBA_CACHE_DIR, if it is set
     the user's folder for caches       ~/.cache/decobandit and its like on other systems
     __pycache__ of the package
 
@@ -99,7 +99,7 @@ def _hash(versions: Iterable[str], texts: Mapping[str, bytes], names: Iterable[s
 def code_root(setting: str = "") -> Path | None:
     """Return the writable folder of machine code, or None.
 
-    told: the folder that numba is told to use, if any.
+    told: the folder set for numba, if any.
     """
     chosen = os.environ.get(ENVIRONMENT)
     for root in _roots(setting):

@@ -151,7 +151,7 @@ def seed_of(rng: Rng) -> int:
     """Return the seed of a simulation.
 
     A whole number is the seed itself; a generator is asked for one number, which is; None stands
-    for a seed that nobody chose, different each time.
+    for a seed that was not chosen, different each time.
     """
     if rng is None or isinstance(rng, np.random.Generator):
         return int((rng or np.random.default_rng()).integers(LARGEST_SEED))

@@ -61,7 +61,7 @@ Report = Callable[[Progress], None]
 
 
 def silent(progress: Progress) -> None:
-    """Ignore progress."""
+    """Ignore reports of progress."""
 
 
 _listening: ContextVar[Report | None] = ContextVar("who listens to progress", default=None)

@@ -85,7 +85,7 @@ def limited_workers(workers: int | None) -> Iterator[None]:
 def obeys_workers(function: Callable[P, T]) -> Callable[P, T]:
     """Apply the keyword `workers` to everything that a function calls.
 
-    It computes, so that Ctrl-C is heard between its kernels.
+    It computes, so that Ctrl-C works between its kernels.
     """
 
     @functools.wraps(function)
@@ -203,7 +203,7 @@ def pool(workers: int) -> Iterator[Pool]:
 def heed_interrupt() -> None:
     """Raise a KeyboardInterrupt that was deferred until kernels returned.
 
-    In a thread of a pool: where whoever waits for the pool has left it.
+    In a thread of a pool: where the waiting thread has left the pool.
     """
     raise_put_off()
     stopped = _stopped.get()
@@ -224,7 +224,7 @@ def _threads(workers: int, stopped: Event) -> ThreadPoolExecutor:
 
 # -- Ctrl-C while kernels answer -------------------------------------------------------------------
 
-PAUSE = 0.002  # seconds until an interrupt that came at a bad moment is told again
+PAUSE = 0.002  # seconds until an interrupt that came at a bad moment is raised again
 OBJECTS = "numba/core/serialize.py"  # reads the classes of what a kernel returns
 RECORD = ("<string>", "<lambda>")  # file and name of the code that makes a named tuple
 _put_off = threading.Event()
@@ -299,7 +299,7 @@ def _makes_an_answer(frame: FrameType | None) -> bool:
     return False
 
 
-# -- Long work in legs: between two of them the keyboard is heard, and progress can be told --------
+# -- Long work in parts: Ctrl-C and progress reports work between two of them ----------------------
 
 STATES_AT_ONCE = 200_000_000  # that a kernel goes through in one call
 

@@ -242,7 +242,7 @@ class Checkpoint:
 
     @property
     def text(self) -> str:
-        """Text to sign."""
+        """Text that is signed."""
         lines = [FORMAT, f"number {self.number}", f"made {self.made}", f"previous {self.previous}"]
         lines.append(f"people {self.people.events} {self.people.hash}")
         lines += [

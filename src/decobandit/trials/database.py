@@ -43,7 +43,7 @@ class Counts:
         self._errors: Counter[str] = Counter()
 
     def event(self, kind: str) -> None:
-        """Count an event."""
+        """Count an event by kind."""
         with self._lock:
             self._events[kind] += 1
 
@@ -282,7 +282,7 @@ class Store:
         return notes
 
     def close(self) -> None:
-        """Close all connections."""
+        """Close the connections of the pool."""
         if self._submitted is not None:
             self._submitted.put(None)
         self._engine.dispose()

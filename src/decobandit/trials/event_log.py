@@ -80,7 +80,7 @@ class DamageRecord:
             raise
 
     def mark(self, trial: str, problem: str) -> None:
-        """Lock a trial."""
+        """Lock a trial whose log is damaged."""
         at = datetime.now(UTC).isoformat(timespec="microseconds")  # tells two marks apart
         damage = f"{at}: {problem[:MAX_DAMAGE_TEXT]}"
         self._unwritten[trial] = damage

@@ -548,7 +548,7 @@ class Recording(Lifecycle):
     def asking(
         self, *, subject: str | None, note: str | None, key: str | None, by: str
     ) -> Change[Allocation]:
-        """Prepare an ask."""
+        """Prepare the request of an ask."""
         request = Request("asked", subject=subject_of(subject), note=note_of(note), key=key, by=by)
         return self._asking(request, self._write_ask)
 

@@ -63,7 +63,7 @@ def probability(value: float | None) -> str:
 
 
 def count_of(count: int, noun: str) -> str:
-    """Return "3 outcomes"."""
+    """Return a count with its noun: "3 outcomes"."""
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 

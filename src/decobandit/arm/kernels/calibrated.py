@@ -147,7 +147,7 @@ def stage_start(t):
 
 @compiled
 def crossing(c, c_before, gain, before):
-    """Where the line through two advantages, gain > 0 >= before, is zero."""
+    """Zero of the line through two advantages, gain > 0 >= before."""
     return c + (c_before - c) * gain / (gain - before)
 
 
@@ -195,7 +195,7 @@ def _advance(alpha, beta, bad, spread, price, n, V, flat, noise, c, c_before, ed
 
 
 class Front(NamedTuple):
-    """What sweeps hand on from one surcharge to the next."""
+    """State that sweeps carry from one surcharge to the next."""
 
     edge: Ints  # (rows of the stages of a table,) the frontier
     before: Floats  # (rows of these stages, window) advantages below it at the last surcharge

@@ -151,7 +151,7 @@ def _predicted(index, h, step):
     """Predict the index at h from those at h - step, h - 2 step, ..."""
     if h < 8:
         return index[h - 1]
-    if step >= LONG_STEP:  # a cubic: over so many pulls left, bends matter more than kinks
+    if step >= LONG_STEP:  # a cubic: with many pulls left, bends matter more than kinks
         return 4.0 * (index[h - step] + index[h - 3 * step]) - (
             6.0 * index[h - 2 * step] + index[h - 4 * step]
         )
@@ -243,7 +243,7 @@ def knot_index(a, b, x, weight_a, y, weight_b, Z):
 
 @compiled
 def knot_indices(alpha, beta, start_a, weight_a, start_b, weight_b, Z, counts_a, counts_b, out):
-    """Index after so many outcomes of both kinds; counts, out (states,)."""
+    """Index at these counts of good and bad outcomes; counts, out (states,)."""
     for i in range(out.size):
         g, m = counts_a[i], counts_b[i]
         out[i] = knot_index(
@@ -272,7 +272,7 @@ def _edge(a, b, n, c, side):
 
 @compiled
 def discounted_indices(a, b, d, most, depth, charges, table):
-    """Fill `table`."""
+    """Fill `table` with indices, one charge at a time."""
     last = most + depth
     before, V = np.ones((most + 1) * (most + 2) // 2), np.empty(last + 2)
     for i in range(charges.shape[0]):

@@ -63,7 +63,7 @@ def shift_of(start, n):
 
 @compiled(inline="always")
 def cuts(c, size, reach, even):
-    """How far a law of this reach leads down and up from number c of a row of `size` states."""
+    """Steps down and up that a law of this reach takes from state c of a row of `size` states."""
     below, above = min(c, reach), min(size - 1 - c, reach)
     if even:
         below = above = min(below, above)

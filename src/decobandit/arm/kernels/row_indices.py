@@ -82,9 +82,9 @@ def advantages(
 
 @compiled(inline="always")
 def tangents(width, f0, f1, d0, d1):
-    """Where tangents of a convex function at both ends of an interval meet, from the left end.
+    """Meeting point of the tangents of a convex function at the ends of an interval, from the left.
 
-    And how far the chord is above them there.
+    Also the height of the chord above it.
     """
     x = 0.5 * width
     if d1 > d0:
@@ -94,7 +94,7 @@ def tangents(width, f0, f1, d0, d1):
 
 @compiled(inline="always")
 def zero_of(x0, x1, f0, f1):
-    """Where the line through (x0, f0) and (x1, f1), f0 >= 0 > f1, is zero."""
+    """Zero of the line through (x0, f0) and (x1, f1), f0 >= 0 > f1."""
     return x0 + (x1 - x0) * (max(f0, 0.0) / (max(f0, 0.0) - f1))
 
 

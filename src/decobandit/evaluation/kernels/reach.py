@@ -51,7 +51,7 @@ def empty_level(capacity, slots, columns):
 
 @compiled
 def find(level, row):
-    """Where the table has this row, or the free entry where it belongs."""
+    """Entry of this row in the table, or the free entry where it belongs."""
     h = _SEED
     for code in row:
         h = (h ^ np.uint64(code)) * _FACTOR

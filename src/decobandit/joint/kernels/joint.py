@@ -48,7 +48,7 @@ class Ladder(NamedTuple):
 
 
 class Ranking(NamedTuple):
-    """What ranks need: constant over levels."""
+    """Tables for ranks, constant over levels."""
 
     group: Ints  # (C,) group of each column
     under: Ints  # (v, i): C(v + i - 1, i), multisets of i values below v

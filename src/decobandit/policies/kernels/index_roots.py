@@ -94,7 +94,7 @@ def upper_tail(a, b, x, rest, w):
 
 @compiled(inline="always")
 def curved(correction):
-    """What Halley's method divides a step of Newton's by, kept near 1: far out it would creep."""
+    """Divisor that turns a Newton step into one of Halley, kept near 1: far out it would creep."""
     return min(max(1.0 + correction, 0.5), 2.0)
 
 
@@ -187,7 +187,7 @@ def upper_quantiles(a, b, v, out):
 
 @compiled(inline="always")
 def normal_start(v):
-    """The same index of a standard normal p: a start for others. Newton's method climbs to it."""
+    """Index of a standard normal p, a start for the general case. Newton's method climbs to it."""
     z, odds = 0.0, math.exp(v)
     for _ in range(MAX_STEPS):
         tail = 0.5 * math.erfc(z / math.sqrt(2.0))

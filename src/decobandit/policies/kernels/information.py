@@ -40,7 +40,7 @@ class Grid(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """What is known of every arm: one row each."""
+    """Posterior of every arm, one row each."""
 
     F: Floats  # (K, G)
     h: Floats
@@ -68,13 +68,13 @@ def make_grid(points: int) -> Grid:
 
 
 def make_rows(arms: int, points: int) -> Rows:
-    """Empty rows."""
+    """Allocate rows for the arms."""
     F, h, r = (np.zeros((arms, points)) for _ in range(3))
     return Rows(F, h, r, np.zeros(arms, np.int64), np.zeros(arms, np.int64))
 
 
 def make_scratch(arms: int, points: int) -> Scratch:
-    """Empty room."""
+    """Allocate the work space."""
     chance, mean, regret, gain = (np.zeros(arms) for _ in range(4))
     joint = np.zeros((arms, arms))
     return Scratch(np.zeros(points), np.zeros(points), chance, joint, mean, regret, gain)
@@ -127,7 +127,7 @@ def fill_row(arm, a, b, grid, rows):
 
 @compiled(fastmath=True)
 def dot(u, v):
-    """Sum of products."""
+    """Inner product of two vectors."""
     total = 0.0
     for k in range(u.size):
         total += u[k] * v[k]

@@ -44,7 +44,7 @@ class Bands(NamedTuple):
 
 
 class Back(NamedTuple):
-    """What a backward pass carries from one stage to the next, and its work space."""
+    """State that a backward pass carries from one stage to the next, and its work space."""
 
     low: Ints  # (G, T+1) first state of a row with V != 0
     high: Ints  # (G, T+1) last one
@@ -54,7 +54,7 @@ class Back(NamedTuple):
 
 
 class Forth(NamedTuple):
-    """The same of a forward pass."""
+    """State and work space of a forward pass."""
 
     first: Ints  # (G, T+2) first state of a row with mass
     last: Ints  # (G, T+2) last one

@@ -28,7 +28,7 @@ import numpy as np
 from ...support.kernels.compiled import compiled
 
 STEP = 0.12
-TINY = 1e-290  # smallest distance from a value that is told apart
+TINY = 1e-290  # smallest distance from a value that is distinguished
 NEGLIGIBLE = 1e-11  # integrand, and chances
 LOPSIDED = 4.0  # ratio of weights from which on the path bends
 BEND = 0.5
@@ -98,7 +98,7 @@ def _tilt(a, c, up, down):
 
 @compiled
 def _below(a, v, x):
-    """P(Q <= 0)."""
+    """Probability that Q <= 0."""
     scale = max(v.max() - x, x - v.min())
     c = (v - x) / scale
     up, down, over, under, nearest = 0.0, 0.0, 0.0, 0.0, 1.0

@@ -20,7 +20,7 @@ def wins_tie(rank, lowest, by_position):
 
 @compiled
 def preferred(score, pulls, e, least, by_pulls, by_position):
-    """Of the arms whose score is at least `least`, the one that the rule takes; pulls (E, arms)."""
+    """Choose by the tie rule among arms whose score is at least `least`; pulls (E, arms)."""
     best, lowest = 0, NO_RANK
     for a in range(score.shape[0]):
         rank = by_pulls * pulls[e, a]
@@ -33,7 +33,7 @@ def preferred(score, pulls, e, least, by_pulls, by_position):
 
 @compiled
 def drawn(score, least, rng):
-    """Of the arms whose score is at least `least`, one at random."""
+    """Choose at random among arms whose score is at least `least`."""
     best, tied = 0, 0
     for a in range(score.shape[0]):
         if score[a] >= least:

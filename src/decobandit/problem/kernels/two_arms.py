@@ -10,7 +10,7 @@ from ...support.kernels.compiled import compiled
 
 @compiled
 def slab_starts(t):
-    """Where the states with n1 = 0..t pulls of arm 1 begin; last: how many states there are."""
+    """First states with n1 = 0..t pulls of arm 1; last: the number of states."""
     start = np.empty(t + 2, np.int64)
     start[0] = 0
     for n in range(t + 1):

@@ -68,7 +68,7 @@ class ArmModel(ABC):
         return None
 
     def states(self, pulls: int) -> float:
-        """How many states an arm may be in after so many pulls."""
+        """Return the number of states of an arm after this number of pulls."""
         return inf
 
     @abstractmethod
@@ -176,14 +176,14 @@ class ArmModel(ABC):
     # -- outcomes that are pending ------------------------------------------------------------
 
     def expected(self, stats: Floats, number: Ints) -> Floats:
-        """Statistics (E, width) after so many pulls (E,) whose outcomes come as expected."""
+        """Statistics (E, width) after these pulls (E,) with expected outcomes."""
         raise InvalidArgument(
             f"{self.word} arms: no state is the expected one after pending outcomes; leave the "
             "delay out, or make one pull per stage"
         )
 
     def ahead(self, stats: Floats, count: int, most: int) -> tuple[Floats, Floats] | None:
-        """Return chances (E, J) of the statistics after so many more outcomes, (E, J, width).
+        """Return chances (E, J) of the statistics after further outcomes, (E, J, width).
 
         A quadrature where these are infinitely many; None where they are more than `most`.
         """
@@ -220,7 +220,7 @@ class ArmModel(ABC):
     def sample_total(
         self, parameters: Floats, stats: Floats, number: int, rng: np.random.Generator
     ) -> Floats:
-        """Statistics after so many pulls, drawn at these parameters by few draws, (..., width)."""
+        """Statistics after these pulls, drawn at the parameters by few draws, (..., width)."""
         for _ in range(number):
             stats = self.update(stats, self.sample_outcome(parameters, stats, rng))
         return stats
@@ -346,7 +346,7 @@ class OutcomeFormat(ABC, Generic[Model]):
         return self.recorded(value, self.model.initial())
 
     def joined(self, tally: Stats, more: Stats) -> Stats:
-        """Two tallies together."""
+        """Add the counts of two tallies."""
         return tuple(a + b for a, b in zip(tally, more, strict=True))
 
     def after_tally(self, stats: Stats, tally: Stats) -> Stats:

@@ -163,7 +163,7 @@ class ExponentialModel(SumModel):
         return np.where(time > 0.0, np.where(np.isfinite(time), capped, self.cap), 0.0)
 
     def _time(self, mean: Floats) -> Floats:
-        """Inverse of `_capped`."""
+        """Return the mean time that has this expected reward."""
         mean = np.asarray(mean, dtype=float)
         return mean if self.cap == math.inf else self._where(self._capped, mean)
 

@@ -343,7 +343,7 @@ class MarkovModel(ArmModel):
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """The states."""
+        """Names of the states, in order."""
         return self.table.state_names()
 
     @cached_property
@@ -452,7 +452,7 @@ class MarkovModel(ArmModel):
 
     @staticmethod
     def _led(moves: tuple[Floats, Ints], stats: Floats, pulls: float) -> tuple[Floats, Floats]:
-        """Chances and statistics after a move of so many pulls, (..., J) and (..., J, 2)."""
+        """Chances and statistics after a move of several pulls, (..., J) and (..., J, 2)."""
         state = stats[..., 1].astype(np.int64)
         after = np.asarray(moves[1][state], dtype=float)
         had = np.broadcast_to(stats[..., :1] + pulls, after.shape)

@@ -95,7 +95,7 @@ async def made(change: Change[Answer]) -> Answer:
 
     With SQLite, requests that come while a commit is under way share the next one. One thread
     commits for all of them; a thread for each would cost more than the change itself. A change that
-    takes long gets a thread of its own, as everything does on PostgreSQL, where transactions run
+    is slow gets its own thread, as everything does on PostgreSQL, where transactions run
     side by side.
     """
     store = change.log.store

@@ -39,7 +39,7 @@ _NO_PROBLEM = "Whether no problem was found."
 
 
 class Out(BaseModel):
-    """Base of responses."""
+    """Base class of all responses."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -128,7 +128,7 @@ class BlindStatus(BlindTrial):
 
 
 class UnmaskedOut(Out):
-    """Unmasked allocation."""
+    """Allocation with the name of its arm."""
 
     id: str = Field(description="Random identifier.")
     arm: str = Field(description="Name of the arm.")
@@ -194,25 +194,25 @@ class TokenOut(Out):
 
 
 class TokenMade(TokenOut):
-    """New token."""
+    """New token, shown once."""
 
     token: str = Field(description="The secret: shown this once.")
 
 
 class TokensOut(Out):
-    """All tokens."""
+    """List of all tokens."""
 
     tokens: list[TokenOut] = Field(description="Oldest first.")
 
 
 class TrialsOut(Paged):
-    """Trials."""
+    """List of trials, oldest first."""
 
     trials: list[Summary] = Field(description="Oldest first.")
 
 
 class AllocationsOut(Paged):
-    """Allocations."""
+    """List of allocations, in order."""
 
     allocations: list[Allocation] = Field(description="In order of allocation.")
 
@@ -224,7 +224,7 @@ class EventsOut(Paged):
 
 
 class PeopleOut(Out):
-    """Access log."""
+    """Log of access by people and tokens."""
 
     ok: bool = Field(description=_NO_PROBLEM)
     head: str = Field(description="Hash of the last event; worth keeping elsewhere.")
@@ -272,7 +272,7 @@ class ScenarioOut(Out):
 
 
 class CalibratedOut(Out):
-    """Calibrated threshold."""
+    """Threshold calibrated to a type I error."""
 
     policy: str = Field(description="Name of the policy.")
     alpha: float = Field(description="Largest type I error allowed.")

@@ -371,7 +371,7 @@ def trial_archive(
 @router.get("/people", response_model=out.PeopleOut)
 @allow("admin", all_trials=True)
 def people_read(request: Request, _: Caller) -> Response:
-    """Who logged in, made tokens, exported, saw results or unmasked; checked as it is read."""
+    """List logins, tokens, exports, views of results and unmaskings; checked as it is read."""
     request.state.recorder.flush()
     return answer(people_log(request.app.state.store).to_dict())
 

@@ -58,7 +58,7 @@ class In(BaseModel):
 
 @dataclass(frozen=True)
 class OneOf:
-    """Of a union: the one rule that is told where none of its types fits."""
+    """Error of a union: the one rule to report if none of its types fits."""
 
     rule: str
 
@@ -116,7 +116,7 @@ class DesignedIn(DesignedTable):
 
 
 class CreateIn(In):
-    """A new trial."""
+    """Request for a new trial."""
 
     problem: DesignedIn = Field(
         description="Arms, priors, rewards and horizon; rules that the trial obeys: design."
@@ -167,7 +167,7 @@ class MaybeReasonIn(Keyed):
 
 
 class ReasonIn(Keyed):
-    """Why."""
+    """Reason for a change."""
 
     reason: Reason = Field(description="Kept in the log.")
 
@@ -312,7 +312,7 @@ class DesignIn(In):
 
 
 class TokenIn(In):
-    """A new token."""
+    """Request for a new token."""
 
     name: str = Field(pattern=NAME_PATTERN, description="Unique, also among revoked tokens.")
     role: Role = Field(description="What the token permits.")

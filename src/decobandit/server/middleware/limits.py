@@ -45,7 +45,9 @@ class Limits:
     concurrent: int = 400  # requests without an answer yet
     strangers: int = 100  # of them not authenticated
     strangers_per_address: int = 20
-    threads: int = 32  # requests that work at once; nobody takes more of them than are left free
+    threads: int = (
+        32  # requests that work at once; one client takes at most as many as are left free
+    )
     thread_seconds: float = 20.0  # that a request waits for one
     database_seconds: float = 10.0  # in which tokens are read
     ready_seconds: float = 2.0  # in which the database answers, if it is ready
@@ -169,7 +171,7 @@ class RateLimit(HttpMiddleware):
     def _check(self, scope: Scope, principal: Principal | None, who: str) -> None:
         """Refuse a request over a limit; one that is accepted costs a credit.
 
-        Nobody holds more places than are free, so that there is one left for whoever comes next.
+        One client holds at most as many places as are free, so that the next finds one.
         """
         if self._under_way[who] >= self.limits.concurrent - self._under_way.total():
             raise busy()
@@ -202,7 +204,7 @@ class BodyLimit(RequestCheck):
 
     async def check(self, scope: Scope, receive: Receive) -> Receive | None:
         limits = self.limits
-        login = scope["state"]["principal"] is None  # nobody else may send a body
+        login = scope["state"]["principal"] is None  # only a login may send a body
         seconds = limits.login_seconds if login else limits.body_seconds
         most = min(limits.login_bytes, limits.body_bytes) if login else limits.body_bytes
         try:

@@ -47,7 +47,7 @@ class Observe(HttpMiddleware):
         route = getattr(scope.get("route"), "path", None)
         self.metrics.answered(scope["method"], route, status, seconds)
         if log.isEnabledFor(logging.INFO):
-            # no query: it may hold what nobody else should read
+            # no query: it may hold secrets
             path = scope["path"][:MAX_PATH]
             facts = {
                 "method": scope["method"][:20],

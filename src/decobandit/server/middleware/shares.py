@@ -30,7 +30,7 @@ class Turns(ABC):
 
     @abstractmethod
     def has_room(self, name: str) -> bool:
-        """Return whether somebody may take a turn now."""
+        """Return whether a client may take a turn now."""
 
     async def take(self, name: str, *, seconds: float) -> None:
         """Take a turn, or wait for it; `busy` after so many seconds."""
@@ -50,7 +50,7 @@ class Turns(ABC):
             raise
 
     def give_back(self, name: str) -> None:
-        """End a turn."""
+        """Give back the place of a turn."""
         self.taken[name] -= 1
         if not self.taken[name]:
             del self.taken[name]
@@ -62,12 +62,12 @@ class Turns(ABC):
                     turn.set_result(None)
 
     def refusal(self) -> ApiError:
-        """Return the answer to whoever waited too long."""
+        """Return the answer to a client that waited too long."""
         return busy()
 
 
 class Places(Turns):
-    """A number of places; nobody takes more of them than are free."""
+    """A number of places; one client takes at most as many as are free."""
 
     def __init__(self, count: int) -> None:
         super().__init__()

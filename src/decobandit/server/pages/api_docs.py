@@ -112,7 +112,7 @@ def _parameter(tree: Tree) -> Entry:
 
 
 def _schema(body: Tree) -> Tree:
-    """Of a body in JSON; empty where it is none."""
+    """Return the schema of a JSON body, or an empty one."""
     schema: Tree = body.get("content", {}).get("application/json", {}).get("schema", {})
     return schema
 

@@ -121,7 +121,7 @@ class DesignDraft:
     def tree(self, policy: str, arms: Sequence[int], wrong: dict[str, str]) -> dict[str, Any]:
         """Return the table `design`, empty without rules and scenarios; `arms`: row numbers.
 
-        What is no number is said in `wrong`, by field.
+        Entries that are not numbers are listed in `wrong`, by field.
         """
         if not self.has_rules and not self.named():
             return {}

@@ -132,7 +132,7 @@ class Draft:
 
     @property
     def format(self) -> Format:
-        """Of the file."""
+        """Format of the file: JSON or TOML."""
         return "json" if self.file.startswith("{") else "toml"
 
     def loaded(self, limits: Limits) -> Draft:

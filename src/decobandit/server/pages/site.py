@@ -69,7 +69,7 @@ def trials(
 # -- access log ---------------------------------------------------------------------------------
 
 EVENTS_PER_PAGE = 100
-WORDS = {  # what is said of an entry; others with their names
+WORDS = {  # labels of entries; the rest are shown by name
     "token": "{}",
     "name": "{}",
     "what": "{}",
@@ -153,7 +153,7 @@ def log_in(request: Request, form: Sent) -> Response:
 @router.post("/logout")
 @allow()
 def log_out(request: Request) -> Response:
-    """End the session."""
+    """Log out: end the session."""
     session = cookie_of(request.headers)
     if session is not None:
         request.app.state.guard.sessions.end(session)

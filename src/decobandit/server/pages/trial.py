@@ -250,7 +250,7 @@ def tell(request: Request, trial: Opened, allocation: AllocationId, form: Sent) 
 @router.post("/allocations/{allocation}/correct")
 @allow("admin")
 def correct(request: Request, trial: Opened, allocation: AllocationId, form: Sent) -> Response:
-    """Replace recorded outcomes."""
+    """Correct recorded outcomes, with a reason."""
 
     def change(*outcomes: Any, **request: Any) -> trials.Allocation:
         return trial.correct(*outcomes, reason=form.reason, **request)
@@ -280,7 +280,7 @@ def _recorded(
 @router.post("/allocations/{allocation}/cancel")
 @allow("admin", "operator")
 def cancel(request: Request, trial: Opened, allocation: AllocationId, form: Sent) -> Response:
-    """Cancel an allocation."""
+    """Cancel an allocation, with a reason."""
     by = request.state.principal.name
     slot = trial.cancel(allocation, reason=form.reason, key=form.key, by=by)
     return _done(trial, slot)
@@ -611,7 +611,7 @@ def close(request: Request, trial: Opened, form: Sent) -> Response:
 @router.post("/reopen")
 @allow("admin")
 def reopen(request: Request, trial: Opened, form: Sent) -> Response:
-    """Make allocations again."""
+    """Reopen the trial for allocations."""
     return _changed(request, trial, trial.reopen, form, form.reason)
 
 

@@ -1,4 +1,4 @@
-"""What simulated episodes earned: rewards, mean rewards, the gap of Theorem 1, regret by stage.
+"""Totals of simulated episodes: rewards, mean rewards, the gap of Theorem 1, regret by stage.
 
 Notations, besides those of `episodes`
     good, bad (K, B)     rewards of the block's stages

@@ -64,7 +64,7 @@ def count_at(key, n, mean):
 
 @compiled
 def draw_uniforms(keys, first, out):
-    """One number each."""
+    """Draw one uniform number per key."""
     for i in range(keys.shape[0]):
         out[i] = uniform(keys[i], first[i])
 

@@ -43,11 +43,11 @@ class KernelLocator:
         return cls(py_func, py_file, ROOT) if KEEP and _is_kernel(py_func) else None
 
     def ensure_cache_path(self) -> None:
-        """Make the folder."""
+        """Make the folder of the cache."""
         use_folder(self._folder)
 
     def get_cache_path(self) -> str:
-        """Return the folder."""
+        """Return the folder of the cache."""
         return str(self._folder)
 
     def get_source_stamp(self) -> str:
@@ -96,7 +96,7 @@ def compiled(function: Any = None, **options: Any) -> Any:
 
     options: those of numba.njit, such as fastmath and inline.
     """
-    # fastmath is told: a kernel without it would have that of the kernel which calls it first
+    # fastmath is explicit: a kernel without it would take that of its first caller
     decorate = njit(cache=KEEP, **{"nogil": True, "fastmath": False, **options})
     return decorate if function is None else decorate(function)
 
@@ -104,6 +104,6 @@ def compiled(function: Any = None, **options: Any) -> Any:
 def step_by_step(kernel: Kernel) -> Kernel:
     """Return the kernel as Python code that calls compiled kernels.
 
-    For one whose steps are long kernels themselves: Ctrl-C is heard between them.
+    For one whose steps are long kernels themselves: Ctrl-C works between them.
     """
     return getattr(kernel, "py_func", kernel)  # where numba is switched off, it is Python already
