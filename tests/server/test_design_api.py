@@ -190,6 +190,7 @@ def test_the_document_has_the_keys_of_designs(site: Site) -> None:
         "pulls_per_stage",
         "terminal",
         "budget",
+        "resources",
         "repeat",
         "unit",
     }

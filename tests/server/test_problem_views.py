@@ -149,10 +149,11 @@ def test_every_field_is_written() -> None:
     random = Problem(arms=(late, Arm(name="b")), horizon=ends)
     two = Problem(arms=(late, level), horizon=3, terminal=Terminal(deploy=1, deploy_arms=2))
     paid = Problem(arms=(Arm(name="dear", cost=2.0),), horizon=3, budget=4.0)
-    problems = (FULL, DEPLOYED, batched, measured, random, two, paid)
+    nursed = Problem(arms=(Arm(name="a", uses={"nurse": 1.0}),), horizon=3, resources={"nurse": 1})
+    problems = (FULL, DEPLOYED, batched, measured, random, two, paid, nursed)
     written = set().union(*(keys(problem_to_dict(problem)) for problem in problems))
     assert written >= everything - {"random_horizon"}  # written as the horizon
-    assert written - everything == {"law", "least", "most"}
+    assert written - everything == {"law", "least", "most", "nurse"}
 
 
 @pytest.mark.parametrize("key", ["prior", "reward", "range", "terminal", "count"])

@@ -36,6 +36,7 @@ from ..problem import (
     arm_position,
     check_problem,
     refuse_budget,
+    refuse_resources,
     refuse_restless,
     tie_rule,
     truth_of,
@@ -290,6 +291,7 @@ def follow(
     """
     problem = check_subject(problem, policy)
     refuse_budget(problem, "an episode")
+    refuse_resources(problem, "an episode")
     if isinstance(policy, Policy) and policy.problem != problem:
         raise InvalidArgument(f"policy {policy.name!r}: made for another problem", field="policy")
     refuse_restless(problem, "episodes")
@@ -355,6 +357,7 @@ def retrace(
     [1, 0]
     """
     refuse_budget(check_problem(problem), "an episode")
+    refuse_resources(problem, "an episode")
     refuse_restless(problem, "episodes")
     if solution is None:
         solution = whole_solution(problem, tol=tol)

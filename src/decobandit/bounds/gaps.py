@@ -27,7 +27,7 @@ from .._version import __version__
 from ..evaluation import Occupied, evaluate
 from ..policies import DEFAULT_POLICY, Context, Policy, check_subject, make_policies
 from ..prices import DualSolution
-from ..problem import DEFAULT_TIES, Problem, TieRule, refuse_budget, tie_rule
+from ..problem import DEFAULT_TIES, Problem, TieRule, refuse_budget, refuse_resources, tie_rule
 from ..simulation import (
     Estimate,
     GapTerms,
@@ -245,6 +245,7 @@ def gap(
     """
     problem = check_subject(problem, policy)
     refuse_budget(problem, "gap")
+    refuse_resources(problem, "gap")
     check_method(method)
     seed = seed_of(rng)
     check_sizes(draws, per_draw)

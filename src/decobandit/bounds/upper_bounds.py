@@ -28,7 +28,14 @@ from .._version import __version__
 from ..arm import OneArmValues
 from ..joint import exact_stages, optimum, start_optimum, states_of_arms
 from ..prices import DualSolution, check_solution, whole_solution
-from ..problem import Problem, best_mean_bound, check_problem, refuse_budget, refuse_restless
+from ..problem import (
+    Problem,
+    best_mean_bound,
+    check_problem,
+    refuse_budget,
+    refuse_resources,
+    refuse_restless,
+)
 from ..support import (
     Card,
     Columns,
@@ -153,6 +160,7 @@ class Bound(ABC):
 
 BOUNDS: dict[str, type[Bound]] = {}
 NO_BUDGET = "it does not keep to the budget"
+NO_RESOURCES = "it does not share out the resources"
 NO_SHORTLIST = "it deploys one arm after batches, not a shortlist"
 
 
@@ -182,6 +190,8 @@ class JointBound(Bound):
     def refusal(cls, request: BoundRequest) -> str | None:
         if request.problem.budget is not None:
             return NO_BUDGET
+        if request.problem.resources is not None:
+            return NO_RESOURCES
         if request.exact_stages == request.problem.stages:
             return "the optimum is known"
         return None if request.exact_stages else "the joint states of one stage are too many"
@@ -233,6 +243,8 @@ class InformationBound(Bound):
     def refusal(cls, request: BoundRequest) -> str | None:
         if request.problem.budget is not None:
             return NO_BUDGET
+        if request.problem.resources is not None:
+            return NO_RESOURCES
         if request.problem.repeat and request.problem.deployed > 1:
             return NO_SHORTLIST
         if request.problem.is_restless:
@@ -438,6 +450,7 @@ def information_bound(
     True
     """
     refuse_budget(check_problem(problem), "the information bound")
+    refuse_resources(problem, "the information bound")
     refuse_restless(problem, "information bound")
     if problem.repeat and problem.deployed > 1:
         raise Unsupported(f"the information bound: {NO_SHORTLIST}", field="deploy_arms")

@@ -23,6 +23,7 @@ from ..problem import (
     has_unknown_means,
     read_tree,
     refuse_budget,
+    refuse_resources,
     refuse_restless,
 )
 from ..support import InvalidArgument, Report, Stopwatch, Unsupported, obeys_workers, shown
@@ -142,6 +143,7 @@ def operating_characteristics(
         raise TypeError(f"design: {shown(design)} is not a decobandit.Design")
     problem = check_problem(problem)
     refuse_budget(problem, "a design")
+    refuse_resources(problem, "a design")
     refuse_restless(problem, "designs")
     design.check(problem)
     if exact:

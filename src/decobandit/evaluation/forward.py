@@ -174,7 +174,9 @@ class Forward:
         m, unit = (problem.deployed, 1) if deployed else (problem.pulls_per_stage, self.unit)
         most = m if problem.repeat and not deployed else 1
         total = pulls.sum(axis=1)
-        missed = total > m if problem.budget is not None and not deployed else total != m
+        missed = total > m if problem.may_wait and not deployed else total != m
+        if not deployed:
+            missed |= problem.overdrawn(t, pulls)
         wrong = missed | ((pulls < 0) | (pulls > most) | (pulls % unit > 0)).any(axis=1)
         if wrong.any():
             rule = f"{m} pulls in units of {unit}" if problem.repeat else f"{m} different arms"

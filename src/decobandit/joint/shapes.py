@@ -29,7 +29,7 @@ from .arm_states import ArmStates, states_of_arms
 Shape = tuple[int, ...]
 Values = dict[Shape, Floats]
 Ends = Callable[[int, int], Floats]  # group, pulls -> (J, states): values of an arm by its state
-SLACK = 1e-12  # part of a budget that rounding may add to what is spent
+SLACK = 1e-12  # part of a budget or resource that rounding may add to what is spent
 MAX_COUNTING_WORK = 5e7  # additions; a problem that needs more has too many states anyway
 
 
@@ -44,7 +44,7 @@ def most_units(problem: Problem) -> int:
 def number_of_allotments(problem: Problem) -> int:
     """Ways to share the units of a stage among the arms."""
     arms, units = problem.n_arms, problem.units
-    every = range(units + 1) if problem.budget is not None else (units,)
+    every = range(units + 1) if problem.may_wait else (units,)
     return sum(comb(n + arms - 1, n) if problem.repeat else comb(arms, n) for n in every)
 
 
@@ -63,7 +63,7 @@ def stored_states(problem: Problem, stages: int | None = None) -> list[float]:
         MAX_COUNTING_WORK
     ):
         return [inf] * (stages + 1)
-    if problem.budget is not None:  # pulls need not be made
+    if problem.may_wait:
         by_units = np.cumsum(_states_by_units(problem, units, most_units(problem) * stages))
         return [float(by_units[problem.units * t]) for t in range(stages + 1)]
     if most_units(problem) == problem.units:  # no arm is limited by the number of stages
@@ -95,7 +95,7 @@ def _states_by_units(problem: Problem, units: int, most: int) -> Floats:
 
 def allotments(problem: Problem) -> tuple[Shape, ...]:
     """All ways to share the units of a stage among the arms."""
-    every = range(problem.units + 1) if problem.budget is not None else (problem.units,)
+    every = range(problem.units + 1) if problem.may_wait else (problem.units,)
     return tuple(given for units in every for given in _shared(problem, units))
 
 
@@ -129,7 +129,7 @@ def sorted_shapes(problem: Problem, stage: int) -> Iterator[Shape]:
                     yield (part, *tail)
 
     last = problem.units * stage
-    every = range(last + 1) if problem.budget is not None else (last,)
+    every = range(last + 1) if problem.may_wait else (last,)
     counts = [group.count for group in problem.groups]
     for parts in (parts for units in every for parts in fill(counts, units)):
         shape = [0] * problem.n_arms
@@ -177,6 +177,11 @@ class ShapeProgram:
         self.problem = problem
         self.arms: list[ArmStates] = states_of_arms(problem)
         self.allotments = allotments(problem)
+        used = problem.unit * np.array(self.allotments) @ problem.uses  # (allotments, resources)
+        self._within = [
+            list(itertools.compress(self.allotments, (used <= supply * (1.0 + SLACK)).all(axis=1)))
+            for supply in problem.supply
+        ]
 
     def optimum(self, report: Report, *, keep: bool = False) -> list[Values]:
         """Values of all states, stage by stage; without `keep` those of the first stage only."""
@@ -232,16 +237,17 @@ class ShapeProgram:
         return np.asarray(values + np.sort(deployed, axis=0)[worst:].sum(axis=0))
 
     def _best(self, stage: int, shape: Shape, after: Values) -> Floats:
-        tried = (self.worth(stage, shape, allotment, after) for allotment in self._tried(shape))
+        tried = (self.worth(stage, shape, way, after) for way in self._tried(stage, shape))
         return reduce(np.maximum, tried)
 
-    def _tried(self, shape: Shape) -> Iterator[Shape]:
+    def _tried(self, stage: int, shape: Shape) -> Iterator[Shape]:
         """Allotments; of exchangeable arms without pulls the first ones get most."""
+        able = self._within[stage]
         if self.problem.is_restless:  # arms without pulls may be in different states
-            yield from self.allotments
+            yield from able
             return
         fresh = [[arm for arm in group.members if shape[arm] == 0] for group in self.problem.groups]
-        for allotment in self.allotments:
+        for allotment in able:
             first = all(
                 allotment[a] >= allotment[b] for arms in fresh for a, b in itertools.pairwise(arms)
             )

@@ -89,6 +89,8 @@ class Policy(Shown, ABC):
         Whether it compares the index with the prices that it was made from.
     plans_budget : bool
         Whether it keeps to the budget of a problem that has one.
+    plans_resources : bool
+        Whether it shares out the resources of a problem that has some.
     may_stop : bool
         Whether it may stop before the horizon, or waits for outcomes: only `designs/` follow that.
 
@@ -118,6 +120,7 @@ class Policy(Shown, ABC):
     splits_index: bool = False
     at_fixed_prices: bool = False
     plans_budget: ClassVar[bool] = False
+    plans_resources: ClassVar[bool] = False
     may_stop: bool = False
     requires: ClassVar[tuple[Requirement, ...]] = ()  # of the problem
     serves_restless: ClassVar[bool] = False  # arms that move at rest
@@ -278,6 +281,8 @@ class Policy(Shown, ABC):
         """Why the policy does not serve a problem, in one sentence; None where it does."""
         if problem.budget is not None and not cls.plans_budget:
             return f"policy {cls.name!r} does not keep to a budget; use 'deco' or 'greedy'"
+        if problem.resources is not None and not cls.plans_resources:
+            return f"policy {cls.name!r} does not share out resources; use 'deco' or 'greedy'"
         if problem.is_restless and not cls.serves_restless:
             return f"policy {cls.name!r} {NOT_RESTLESS}"
         sentences = (requirement(problem) for requirement in cls.requires)

@@ -22,7 +22,15 @@ import numpy as np
 from .._version import __version__
 from ..arm import OneArmValues, Rewards, arm_graph, grid_of
 from ..arm.kernels.units import advance
-from ..problem import Group, Problem, refuse_batches, refuse_budget, refuse_restless, tie_tolerance
+from ..problem import (
+    Group,
+    Problem,
+    refuse_batches,
+    refuse_budget,
+    refuse_resources,
+    refuse_restless,
+    tie_tolerance,
+)
 from ..support import Floats, Tables, Tabular
 from .kernels.rounds import margin
 from .solution import DualSolution
@@ -104,6 +112,7 @@ class _Masses:
 def demand(solution: DualSolution) -> Demand:
     """Compute the market of a solution exactly, by moving masses forward."""
     refuse_budget(solution.problem, "demand")
+    refuse_resources(solution.problem, "demand")
     problem, prices = solution.problem, solution.prices
     refuse_batches(problem, "the market of single pulls")
     refuse_restless(problem, "the market by stage")

@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arm import POINTS, grid_of, price_array
-from ..problem import Problem, check_problem, refuse_budget
+from ..problem import Problem, check_problem, refuse_budget, refuse_resources
 from ..support import (
     Floats,
     InvalidArgument,
@@ -53,6 +53,7 @@ BATCH_STATE_COST = 10.0  # in states of single pulls
 
 def market_of(problem: Problem, grid: int | None = None, workers: int | None = None) -> Market:
     """Return the market of a problem; `grid`, `workers` as in `solve`."""
+    refuse_resources(problem, "solve")
     used, threads = grid_of(problem, grid), worker_count(workers)
     if problem.is_restless:
         return ChainMarket(problem)
@@ -127,6 +128,7 @@ def dual_value(
     1.733333
     """
     refuse_budget(check_problem(problem), "dual_value")
+    refuse_resources(problem, "dual_value")
     mu = price_array(prices, problem)
     market = market_of(problem, grid, workers)
     market.remember_signs(mu)

@@ -87,6 +87,7 @@ if TYPE_CHECKING:
     from .problem_argument import refuse_budget as refuse_budget
     from .problem_argument import refuse_kind_batches as refuse_kind_batches
     from .problem_argument import refuse_kinds as refuse_kinds
+    from .problem_argument import refuse_resources as refuse_resources
     from .problem_argument import refuse_restless as refuse_restless
     from .problem_files import format_problem as format_problem
     from .problem_files import load_problem as load_problem

@@ -30,6 +30,7 @@ from .fields import (
     PositiveNumber,
     Table,
     TerminalTable,
+    Uses,
     Windows,
 )
 from .model_base import Frozen
@@ -208,6 +209,8 @@ class Arm(Frozen):
         stages by default. It can be deployed after its windows.
     cost : float or sequence of float, optional
         Money that a pull takes from the budget of the problem: one number, or one per stage.
+    uses : dict of str to float, optional
+        What a pull takes of the resources of the problem at its stage; nothing of other ones.
     terminal : table, optional
         Last rewards by the final state of the arm; see `terminal_table`.
 
@@ -232,6 +235,7 @@ class Arm(Frozen):
     cost: PerStage | None = Field(
         default=None, description="Of a pull, from the budget: one number, or one per stage."
     )
+    uses: Uses | None = Field(default=None, description="Of a pull, by resource; others: none.")
     terminal: TerminalTable | None = Field(default=None, description="Table of last rewards.")
 
     def is_available(self, horizon: int) -> NDArray[np.bool_]:

@@ -73,7 +73,7 @@ def best_mean_per_pull(problem: Problem) -> Floats:
 
 def _has_best_arm(problem: Problem) -> bool:
     known = all(group.model.has_law and group.terminal is None for group in problem.groups)
-    return known and problem.budget is None  # with one, the best arm may be too dear
+    return known and not problem.may_wait  # with a budget, the best arm may be too dear
 
 
 def _best_pulls(problem: Problem) -> tuple[npt.NDArray[np.int64], Floats]:

@@ -191,6 +191,15 @@ def _triangular(table: Table) -> Table:
     return table
 
 
+def _entry_by_entry(value: object, handler: ValidatorFunctionWrapHandler) -> Any:
+    if not isinstance(value, dict):
+        return handler(value)
+    checked: dict[Any, Any] = {}
+    for key, entry in value.items():
+        checked |= handler({key: entry})
+    return checked
+
+
 def _per_stage(value: object) -> float | tuple[float, ...]:
     value = _from_numpy(value)
     if isinstance(value, list):
@@ -240,6 +249,11 @@ PerStage = Annotated[
     float | tuple[float, ...],
     Checked(_per_stage, {"anyOf": [_NUMBER, {"type": "array", "items": _NUMBER}]}),
 ]
+# annotation of a table of names whose check stops at the first error
+FirstErrorOfTable = WrapValidator(_entry_by_entry)
+MAX_RESOURCES = 20
+Uses = Annotated[dict[Word, NotNegative], FirstErrorOfTable, at_most(MAX_RESOURCES)]
+Resources = Annotated[dict[Word, PerStage], FirstErrorOfTable, at_most(MAX_RESOURCES)]
 TerminalTable = Annotated[
     tuple[Annotated[tuple[Number, ...], FirstError()], ...],
     FirstError(),
@@ -284,16 +298,3 @@ StageCount = Annotated[int, whole_number(1, MAX_HORIZON)]
 ArmCount = Annotated[int, whole_number(1, MAX_ARMS)]
 
 _NUMBERS = TypeAdapter[tuple[float, ...]](Annotated[tuple[Number, ...], FirstError()])
-
-
-def _entry_by_entry(value: object, handler: ValidatorFunctionWrapHandler) -> Any:
-    if not isinstance(value, dict):
-        return handler(value)
-    checked: dict[Any, Any] = {}
-    for key, entry in value.items():
-        checked |= handler({key: entry})
-    return checked
-
-
-# annotation of a table of names whose check stops at the first error
-FirstErrorOfTable = WrapValidator(_entry_by_entry)

@@ -159,12 +159,12 @@ def groups_of(
     deploy: float | None,
     *,
     pulls_per_stage: int = 1,
-    charge: float = 0.0,
+    charged: FloatArray | None = None,
 ) -> tuple[Group, ...]:
     """Exchangeable arms (same prior, reward, last reward), in order of first appearance.
 
-    survival (T,): probability that each stage is played; charge: price of the money that a pull
-    costs, which is taken from its reward.
+    survival (T,): probability that each stage is played; charged (T, arms): prices of the money and
+    the resources that a pull takes, which are taken from its reward.
     """
     T = survival.size
     always = np.ones(T + (deploy is not None), np.bool_)
@@ -183,9 +183,10 @@ def groups_of(
         else:
             rewards = good(reward.factor), bad(0.0)
         identity = (prior, arm.noise_sd, reward.values, reward.cap, arm.available, arm.cost)
+        uses = tuple(sorted((arm.uses or {}).items()))
         terminal = None if arm.terminal is None else flat(arm.terminal)
         # the arrays outlive this loop, so that their ids stay theirs
-        key = (*identity, *map(id, rewards), id(terminal))
+        key = (*identity, uses, *map(id, rewards), id(terminal))
         contents[key] = (arm, rewards, terminal)
         members.setdefault(key, []).append(position)
 
@@ -194,8 +195,8 @@ def groups_of(
         available = always.copy()
         available[:T] = arm.is_available(T)
         model, earned = model_of(arm), rewards
-        if charge:
-            taken = np.append(charge * np.broadcast_to(arm.cost or 0.0, (T,)), last_bad)
+        if charged is not None:
+            taken = np.append(charged[:, members[own_key][0]], last_bad)
             binary = isinstance(model, BernoulliModel)
             earned = rewards[0] - (taken if binary else 0.0), rewards[1] - taken
         weighted = _weighted(earned[0], survival), _weighted(earned[1], survival)

@@ -27,7 +27,16 @@ from pydantic import (
 
 from ..support import Card, Shown, look_alike_keys, refuse
 from .arms import FLAT_PRIOR, Arm, Prior, Reward, numbered
-from .fields import MAX_ARMS, MAX_PULLS, ArmCount, Flag, NotNegative, PositiveNumber, StageCount
+from .fields import (
+    MAX_ARMS,
+    MAX_PULLS,
+    ArmCount,
+    Flag,
+    NotNegative,
+    PositiveNumber,
+    Resources,
+    StageCount,
+)
 from .groups import Group, group_of_arm, groups_of
 from .horizon import HorizonOrLaw, RandomHorizon
 from .model_base import Frozen
@@ -35,6 +44,7 @@ from .models.markov import Chain, MarkovArm
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
+SLACK = 1e-9  # part of a resource that rounding may add to what is used
 
 
 # -- fields -------------------------------------------------------------------------------------
@@ -113,6 +123,9 @@ class ProblemFields(Frozen):
     budget: Annotated[PositiveNumber | None, Field(description="For the costs of all pulls.")] = (
         None
     )
+    resources: Annotated[
+        Resources | None, Field(description="What there is at a stage, by name, for all pulls.")
+    ] = None
 
 
 class EqualArms(Frozen):
@@ -161,6 +174,9 @@ class Problem(Shown, ProblemFields):
     budget : float, optional
         What all pulls together may cost. Every arm then has a `cost`, and at most
         `pulls_per_stage` pulls are made.
+    resources : dict of str to float or sequence of float, optional
+        What there is of each resource at every stage: one number, or one per stage. Pulls take what
+        their arms use; at most `pulls_per_stage` pulls, by default one of every arm, are made.
 
     Raises
     ------
@@ -182,11 +198,16 @@ class Problem(Shown, ProblemFields):
         default=None, description="Law of the number of stages, where it is random."
     )
     _charge: float = PrivateAttr(0.0)  # price of money, taken from rewards; see `charged`
+    _resource_prices: tuple[tuple[float, ...], ...] = PrivateAttr(())  # the same, by stage
 
     @model_validator(mode="before")
     @classmethod
     def _with_law(cls, tree: Any) -> Any:
-        law = tree.get("horizon") if isinstance(tree, Mapping) else None
+        if not isinstance(tree, Mapping):
+            return tree
+        law, arms = tree.get("horizon"), tree.get("arms")
+        if tree.get("resources") is not None and isinstance(arms, list | tuple):
+            tree = {"pulls_per_stage": max(len(arms), 1), **tree}
         if isinstance(law, Mapping):
             law = RandomHorizon(**law)
         if not isinstance(law, RandomHorizon):
@@ -251,6 +272,7 @@ class Problem(Shown, ProblemFields):
             _check_lengths(arm, position, self.horizon, self.most_pulls)
         _check_windows(self)
         _check_budget(self)
+        _check_resources(self)
         if any(arm.prior.restless for arm in self.arms):
             _check_restless(self)
         if self.terminal is not None and any(arm.terminal is not None for arm in self.arms):
@@ -270,13 +292,18 @@ class Problem(Shown, ProblemFields):
         law = fields.pop("random_horizon")
         fields["horizon"] = fields["horizon"] if law is None else law
         made = type(self)(**fields | dict(update or {}))
-        made._charge = self._charge
+        made._charge, made._resource_prices = self._charge, self._resource_prices
         return made
 
-    def charged(self, price: float) -> Self:
-        """Return the problem in which pulls pay this price for the money that they cost."""
+    def charged(self, price: float = 0.0, resource_prices: FloatArray | None = None) -> Self:
+        """Return the problem in which pulls pay for the money and the resources that they take.
+
+        price: of money; resource_prices (horizon, resources).
+        """
         made = self.model_copy()
         made._charge = price
+        if resource_prices is not None:
+            made._resource_prices = tuple(map(tuple, resource_prices.tolist()))
         return made
 
     def described(self) -> str:
@@ -293,7 +320,8 @@ class Problem(Shown, ProblemFields):
         law = self.random_horizon
         horizon = f"horizon {self.horizon}" if law is None else law.described()
         money = "" if self.budget is None else f", budget {self.budget:g}"
-        return f"{self.n_arms} arms, {horizon}{several}{money}"
+        shared = "" if self.resources is None else f", resources {', '.join(self.resources)}"
+        return f"{self.n_arms} arms, {horizon}{several}{money}{shared}"
 
     def __repr__(self) -> str:
         return f"Problem({self.described()})"
@@ -347,6 +375,31 @@ class Problem(Shown, ProblemFields):
             costs[: self.horizon, k] = 0.0 if arm.cost is None else arm.cost
         return costs
 
+    @property
+    def may_wait(self) -> bool:
+        """Whether fewer pulls than `pulls_per_stage` may be made: with a budget or resources."""
+        return self.budget is not None or self.resources is not None
+
+    @property
+    def supply(self) -> FloatArray:
+        """What there is of each resource at each stage, (horizon, resources)."""
+        columns = [np.broadcast_to(x, self.horizon) for x in (self.resources or {}).values()]
+        return np.array(columns, dtype=float).reshape(-1, self.horizon).T
+
+    @property
+    def uses(self) -> FloatArray:
+        """What a pull of each arm uses of each resource, (K, resources)."""
+        names = tuple(self.resources or ())
+        rows = [[(arm.uses or {}).get(name, 0.0) for name in names] for arm in self.arms]
+        return np.array(rows, dtype=float).reshape(self.n_arms, len(names))
+
+    def overdrawn(self, stage: int, pulls: IntArray) -> NDArray[np.bool_]:
+        """Return whether pulls (E, K) use more of a resource than a stage has, (E,)."""
+        if self.resources is None:
+            return np.zeros(len(pulls), np.bool_)
+        over = pulls @ self.uses > self.supply[stage] * (1.0 + SLACK)
+        return np.asarray(over.any(axis=1))
+
     @cached_property
     def has_windows(self) -> bool:
         """Whether some arm cannot be pulled at some stages."""
@@ -396,7 +449,11 @@ class Problem(Shown, ProblemFields):
         """Exchangeable arms (same prior, reward, last reward), in order of first appearance."""
         deploy = None if self.terminal is None else self.terminal.deploy
         weights, pulls = self.survival[: self.horizon], self.pulls_per_stage
-        return groups_of(self.arms, weights, deploy, pulls_per_stage=pulls, charge=self._charge)
+        charged = None
+        if self._charge or self._resource_prices:
+            charged = self._charge * self.costs[: self.horizon]
+            charged += np.array(self._resource_prices or self.supply * 0.0) @ self.uses.T
+        return groups_of(self.arms, weights, deploy, pulls_per_stage=pulls, charged=charged)
 
     @property
     def is_binary(self) -> bool:
@@ -423,6 +480,7 @@ def _check_windows(problem: Problem) -> None:
             rule = f"must end within the horizon, {problem.horizon}"
             refuse(rule, found=arm.available[-1], at=("arms", position, "available"))
     needed = 1 if problem.repeat else problem.pulls_per_stage
+    needed = 0 if problem.may_wait else needed
     few = np.sum(problem.available[: problem.horizon], axis=1) < needed
     if few.any():
         stage = int(few.argmax())
@@ -439,6 +497,27 @@ def _check_budget(problem: Problem) -> None:
         if isinstance(arm.cost, tuple) and len(arm.cost) != problem.horizon:
             rule = f"must be one number, or a list of {problem.horizon}: one per stage"
             refuse(rule, found=arm.cost, at=("arms", position, "cost"))
+
+
+def _check_resources(problem: Problem) -> None:
+    """Refuse uses of unknown resources, and resources that do not fit the stages."""
+    for name, amount in (problem.resources or {}).items():
+        if isinstance(amount, tuple) and len(amount) != problem.horizon:
+            rule = f"must be one number, or a list of {problem.horizon}: one per stage"
+            refuse(rule, found=amount, at=("resources", name))
+        if np.min(amount) < 0.0:
+            refuse("must be zero or more", found=amount, at=("resources", name))
+    if problem.resources is not None and not problem.resources:
+        refuse("must name a resource, or be left out", found={}, at=("resources",))
+    if problem.resources is not None and problem.budget is not None:
+        rule = "must be left out where there are resources: choose one of the two forms"
+        refuse(rule, found=problem.budget, at=("budget",))
+    for position, arm in enumerate(problem.arms):
+        for name in arm.uses or ():
+            if name not in (problem.resources or {}):
+                names = ", ".join(problem.resources or ()) or "it has none"
+                rule = f"must be one of the resources of the problem: {names}"
+                refuse(rule, found=name, at=("arms", position, "uses", name))
 
 
 def _check_law(problem: Problem) -> None:

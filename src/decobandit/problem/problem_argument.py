@@ -26,6 +26,16 @@ def refuse_budget(problem: Problem, what: str) -> None:
         )
 
 
+def refuse_resources(problem: Problem, what: str) -> None:
+    """Raise Unsupported for a problem with resources, which `what` does not share out."""
+    if problem.resources is not None:
+        raise Unsupported(
+            f"{what}: does not share out resources; solve, bound, optimum, evaluate and simulate "
+            "do",
+            field="resources",
+        )
+
+
 def refuse_batches(problem: Problem, what: str) -> None:
     """Refuse problems whose arms share the pulls of a stage; `what` does not support them."""
     if problem.repeat:

@@ -200,12 +200,18 @@ def _toml(tree: Mapping[str, Any]) -> str:
 
 
 def _toml_lines(table: Mapping[str, Any]) -> list[str]:
-    return [f"{key} = {_toml_value(value)}" for key, value in table.items()]
+    return [f"{_toml_key(key)} = {_toml_value(value)}" for key, value in table.items()]
+
+
+def _toml_key(key: str) -> str:
+    """Return a key, in quotes where it has other signs than plain ones."""
+    plain = key.isascii() and key.replace("-", "").replace("_", "").isalnum()
+    return key if plain else json.dumps(key, ensure_ascii=False)
 
 
 def _toml_value(value: Any) -> str:
     if isinstance(value, dict):
-        return "{ " + ", ".join(f"{key} = {_toml_value(value[key])}" for key in value) + " }"
+        return "{ " + ", ".join(_toml_lines(value)) + " }"
     if isinstance(value, list) and isinstance(value[0], list):
         return "[\n" + "".join(f"  {json.dumps(row)},\n" for row in value) + "]"
     # JSON's numbers, lists and strings are also TOML's, except for DEL; lone surrogates are in none

@@ -92,6 +92,8 @@ class ProblemTable(Written, ProblemFields):
         """Return the problem; errors name entries of this table, not arms."""
         fields = {name: getattr(self, name) for name in ProblemFields.model_fields}
         fields["arms"] = tuple(arm for entry in self.arms for arm in entry.expand())
+        if self.resources is not None and "pulls_per_stage" not in self.model_fields_set:
+            del fields["pulls_per_stage"]  # one of every arm
         try:
             return Problem(**fields)
         except InvalidProblem as error:

@@ -88,6 +88,11 @@ def remaining_problem(problem: Problem, stage: int, state: State) -> Problem:
     law = problem.random_horizon
     horizon = problem.horizon - stage if law is None else law.part(slice(stage, None))
     left: dict[str, object] = {"arms": arms, "horizon": horizon}
+    if problem.resources is not None:
+        left["resources"] = {
+            name: amount[stage:] if isinstance(amount, tuple) else amount
+            for name, amount in problem.resources.items()
+        }
     if problem.budget is not None:
         money = float(States.of(problem, [state]).left[0])
         left["budget"] = max(money, MIN_BUDGET)

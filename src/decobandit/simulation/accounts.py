@@ -164,7 +164,7 @@ class GapTerms:
     @staticmethod
     def fits(problem: Problem) -> bool:
         """Whether terms add up to the gap, by tables of all states that are not too large."""
-        if problem.budget or not all(group.model.finite for group in problem.groups):
+        if problem.may_wait or not all(group.model.finite for group in problem.groups):
             return False
         if not problem.is_binary:
             return is_quick(problem)

@@ -261,7 +261,9 @@ def check_given(policy: str, problem: Problem, stage: int, pulls: Ints) -> None:
         wanted, unit = problem.deployed, 1
     most = wanted if problem.repeat and not deployed else 1
     total = pulls.sum(axis=1)
-    missed = total > wanted if problem.budget is not None and not deployed else total != wanted
+    missed = total > wanted if problem.may_wait and not deployed else total != wanted
+    if not deployed:
+        missed |= problem.overdrawn(stage, pulls)
     wrong = missed | np.any((pulls < 0) | (pulls > most), axis=1)
     wrong |= np.any(pulls % unit > 0, axis=1)
     if problem.has_windows:
@@ -270,6 +272,8 @@ def check_given(policy: str, problem: Problem, stage: int, pulls: Ints) -> None:
         rule = f"{wanted} pulls in all, in units of {unit}"
         if not problem.repeat:
             rule = f"{wanted} different arms"
+        if problem.resources is not None:
+            rule = f"at most {rule}, within the resources of the stage"
         raise InvalidArgument(
             f"policy {policy!r} allots {tuple(pulls[wrong][0].tolist())} at stage {stage}; "
             f"must be {rule}",

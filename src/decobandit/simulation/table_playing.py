@@ -194,7 +194,7 @@ def make_tables(turns: Turns, world: World, gap: GapTerms | None) -> Tables | No
     """Make the tables of index policies; None where there are none, or they would be too large."""
     problem, policies = world.problem, [policy for policy, _ in turns]
     special = problem.repeat or problem.has_windows or problem.is_restless
-    special = special or problem.budget is not None
+    special = special or problem.may_wait
     if special or not all(_has_index(policy) for policy in policies):
         return None
     if any(law_of(group.model) == "stream" for group in problem.groups):

@@ -35,6 +35,7 @@ from ..problem import (
     problem_from_dict,
     problem_to_dict,
     refuse_budget,
+    refuse_resources,
     refuse_restless,
     tie_rule,
 )
@@ -206,6 +207,7 @@ def settings_from(
     """Make the settings of a trial from a context with its own solver."""
     problem = context.problem
     refuse_budget(problem, "a trial")
+    refuse_resources(problem, "a trial")
     refuse_restless(problem, "trials")
     if problem.n_arms > MAX_ARMS:
         raise TrialError(
