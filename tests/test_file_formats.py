@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from decobandit import Arm, Design, Problem, Terminal
+from decobandit import Arm, Design, Problem, Segment, Terminal
 from decobandit.problem.design_model import Scenario
 from decobandit.studies.study_files import _ProblemEntry, _StudyFile
 from decobandit.trials import create_trial, outcomes_csv
@@ -34,6 +34,7 @@ def keys(text: str) -> set[str]:
 def test_the_keys_of_a_problem_are_those_that_are_read() -> None:
     own = set(Problem.model_fields) - {"terminal", "random_horizon"} | {"design"}
     own |= {f"terminal.{name}" for name in Terminal.model_fields}
+    own |= {f"segments[].{name}" for name in Segment.model_fields}
     arms = {f"arms[].{name}" for name in (*Arm.model_fields, "count")}
     assert keys(section("Problem")) == own | arms
 

@@ -28,6 +28,7 @@ NAMES = [
     "ProblemError",
     "RandomHorizon",
     "Reward",
+    "Segment",
     "State",
     "Terminal",
     "TooLarge",

@@ -1,7 +1,7 @@
 """Finite-horizon Bayesian bandits by decomposition and coordination (DeCo).
 
 Problem
-    `Problem`, `Arm`, `Reward`, `Terminal`, `RandomHorizon`; `State`: outcomes so far;
+    `Problem`, `Arm`, `Reward`, `Terminal`, `RandomHorizon`, `Segment`; `State`: outcomes so far;
     `with_history`
 Priors
     `BetaBernoulli`, `DirichletCategorical`, `NormalNormal`, `GammaPoisson`, `GammaExponential`,
@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     from .problem import ProblemError as ProblemError
     from .problem import RandomHorizon as RandomHorizon
     from .problem import Reward as Reward
+    from .problem import Segment as Segment
     from .problem import State as State
     from .problem import Terminal as Terminal
     from .problem import load_problem as load_problem

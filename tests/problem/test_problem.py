@@ -258,7 +258,7 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
     "misspelt field": (
         lambda: Problem(arm=(Arm(name="a"),), horizon=2),  # type: ignore[call-arg]
         "arm: unknown key; allowed: horizon, pulls_per_stage, repeat, unit, arms, terminal, "
-        "budget, resources, random_horizon "
+        "budget, resources, segments, random_horizon "
         "(and 1 more)",
     ),
     "changed copy": (

@@ -242,22 +242,22 @@ NOT_WHOLE = "must be a whole number from 1 to"
             with_arm() | {"horizn": 3},
             "horizn: unknown key; "
             "allowed: horizon, pulls_per_stage, repeat, unit, arms, terminal, budget, "
-            "resources, design",
+            "resources, segments, design",
         ),
         (
             with_arm() | {"odd\nkey": 3},
             r'"odd\nkey": unknown key; allowed: horizon, pulls_per_stage, repeat, unit, arms, '
-            "terminal, budget, resources, design",
+            "terminal, budget, resources, segments, design",
         ),
         (
             with_arm(piror={}),
-            "arms[1].piror: unknown key; allowed: name, prior, reward, noise_sd, range, "
+            "arms[1].piror: unknown key; allowed: name, prior, priors, reward, noise_sd, range, "
             "available, cost, uses, terminal, "
             "count",
         ),
         (
             {"horizon": 2, "arms": [{"nam": "a"}]},
-            "arms[0].nam: unknown key; allowed: name, prior, reward, noise_sd, range, "
+            "arms[0].nam: unknown key; allowed: name, prior, priors, reward, noise_sd, range, "
             "available, cost, uses, terminal, "
             "count (and 1 more)",
         ),

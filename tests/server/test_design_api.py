@@ -191,6 +191,7 @@ def test_the_document_has_the_keys_of_designs(site: Site) -> None:
         "terminal",
         "budget",
         "resources",
+        "segments",
         "repeat",
         "unit",
     }

@@ -20,6 +20,7 @@ from decobandit.problem import (
     ProblemTable,
     RandomHorizon,
     Reward,
+    Segment,
     Terminal,
     problem_from_dict,
     problem_to_dict,
@@ -150,10 +151,12 @@ def test_every_field_is_written() -> None:
     two = Problem(arms=(late, level), horizon=3, terminal=Terminal(deploy=1, deploy_arms=2))
     paid = Problem(arms=(Arm(name="dear", cost=2.0),), horizon=3, budget=4.0)
     nursed = Problem(arms=(Arm(name="a", uses={"nurse": 1.0}),), horizon=3, resources={"nurse": 1})
-    problems = (FULL, DEPLOYED, batched, measured, random, two, paid, nursed)
+    site = Arm(name="site", priors={"EU": BetaBernoulli(2, 1)})
+    parts = Problem(arms=(site,), horizon=3, segments=(Segment("EU", 0.5), Segment("US", 0.5)))
+    problems = (FULL, DEPLOYED, batched, measured, random, two, paid, nursed, parts)
     written = set().union(*(keys(problem_to_dict(problem)) for problem in problems))
     assert written >= everything - {"random_horizon"}  # written as the horizon
-    assert written - everything == {"law", "least", "most", "nurse"}
+    assert written - everything == {"law", "least", "most", "nurse", "share", "EU"}
 
 
 @pytest.mark.parametrize("key", ["prior", "reward", "range", "terminal", "count"])

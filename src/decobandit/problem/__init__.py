@@ -5,7 +5,7 @@ Imports `support`.
 What it may contain: `model.py`, `arms.py`, `design_model.py`; allowed values `fields.py`. Outcome
 models with their priors and formats: `models/`. As tables and text: `problem_tables.py`,
 `problem_files.py`. Outcomes: `state.py`, many states at once `states.py`, from data `outcomes.py`.
-Problems made from a problem: `variants.py`. Ties: `ties.py`, names `tie_rules.py`.
+Problems made from a problem: `variants.py`, `segments.py`. Ties: `ties.py`, names `tie_rules.py`.
 """
 
 from typing import TYPE_CHECKING
@@ -101,6 +101,7 @@ if TYPE_CHECKING:
     from .problem_tables import designed_to_dict as designed_to_dict
     from .problem_tables import problem_from_dict as problem_from_dict
     from .problem_tables import problem_to_dict as problem_to_dict
+    from .segments import Segment as Segment
     from .state import Seen as Seen
     from .state import State as State
     from .state import arm_position as arm_position

@@ -197,6 +197,8 @@ class Arm(Frozen):
         Printable, no blank at either end; unique in a problem.
     prior : BetaBernoulli, DirichletCategorical, NormalNormal, GammaPoisson, GammaExponential, ...
         The prior of an outcome model; uniform on the success probability by default.
+    priors : mapping of str to prior, optional
+        By segment of the problem, of the kind of `prior`, which the other segments have.
     reward : Reward
         Of an outcome; by default 1 for a good one and 0 for a bad one, its value for any other.
     noise_sd : float, optional
@@ -223,6 +225,9 @@ class Arm(Frozen):
 
     name: Name = Field(description="Printable, no blank at either end; unique.")
     prior: Prior = Field(default=FLAT_PRIOR, description="Uniform where it is left out.")
+    priors: dict[Name, Prior] | None = Field(
+        default=None, description="By segment; `prior` for segments that are left out."
+    )
     reward: Reward = Field(default=Reward(), description="1 and 0 where it is left out.")
     noise_sd: PositiveNumber | None = Field(default=None, description="Of normal outcomes.")
     range: tuple[Number, Number] | None = Field(
@@ -252,6 +257,7 @@ class Arm(Frozen):
     def _check_fit(self) -> Self:
         if self.cost is not None and np.min(self.cost, initial=0.0) < 0.0:
             refuse("must be zero or more", found=self.cost, at=("cost",))
+        self._check_priors()
         usual = self.noise_sd is None and self.range is None
         if type(self.prior) is BetaBernoulli and self.reward.keys is OUTCOME_KEYS and usual:
             return self
@@ -266,6 +272,14 @@ class Arm(Frozen):
             refuse(rule, found=self.range, at=("range",))
         self.prior.check_arm(self)
         return self
+
+    def _check_priors(self) -> None:
+        for name, prior in (self.priors or {}).items():
+            if type(prior) is not type(self.prior):
+                kind = getattr(self.prior, "kind", "beta")
+                rule = f"must be of the kind of the arm's prior, {kind}"
+                refuse(rule, found=getattr(prior, "kind", "beta"), at=("priors", name, "kind"))
+            prior.check_arm(self)
 
     @property
     def beta(self) -> BetaBernoulli:

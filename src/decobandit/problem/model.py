@@ -41,6 +41,7 @@ from .groups import Group, group_of_arm, groups_of
 from .horizon import HorizonOrLaw, RandomHorizon
 from .model_base import Frozen
 from .models.markov import Chain, MarkovArm
+from .segments import Segment, Segments, arms_in_segment, check_segments, clock_of, segment_named
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -126,6 +127,7 @@ class ProblemFields(Frozen):
     resources: Annotated[
         Resources | None, Field(description="What there is at a stage, by name, for all pulls.")
     ] = None
+    segments: Segments = ()
 
 
 class EqualArms(Frozen):
@@ -177,6 +179,8 @@ class Problem(Shown, ProblemFields):
     resources : dict of str to float or sequence of float, optional
         What there is of each resource at every stage: one number, or one per stage. Pulls take what
         their arms use; at most `pulls_per_stage` pulls, by default one of every arm, are made.
+    segments : sequence of Segment, optional
+        Parts of the visitors whose arms have priors of their own; a stage is then one visitor.
 
     Raises
     ------
@@ -270,6 +274,9 @@ class Problem(Shown, ProblemFields):
                 refuse(rule, found=arm.name, at=("arms", position, "name"))
             names.update(dict.fromkeys(keys, arm.name))
             _check_lengths(arm, position, self.horizon, self.most_pulls)
+        check_segments(self.segments, self.arms)
+        if self.segments:
+            _check_visitors(self)
         _check_windows(self)
         _check_budget(self)
         _check_resources(self)
@@ -321,7 +328,8 @@ class Problem(Shown, ProblemFields):
         horizon = f"horizon {self.horizon}" if law is None else law.described()
         money = "" if self.budget is None else f", budget {self.budget:g}"
         shared = "" if self.resources is None else f", resources {', '.join(self.resources)}"
-        return f"{self.n_arms} arms, {horizon}{several}{money}{shared}"
+        parts = f", {len(self.segments)} segments" if self.segments else ""
+        return f"{self.n_arms} arms, {horizon}{several}{money}{shared}{parts}"
 
     def __repr__(self) -> str:
         return f"Problem({self.described()})"
@@ -455,6 +463,41 @@ class Problem(Shown, ProblemFields):
             charged += np.array(self._resource_prices or self.supply * 0.0) @ self.uses.T
         return groups_of(self.arms, weights, deploy, pulls_per_stage=pulls, charged=charged)
 
+    @cached_property
+    def segment_problems(self) -> dict[str, "Problem"]:
+        """The problem of every segment on its own clock, by name; a budget is split by shares."""
+        law = self.random_horizon or self.horizon
+        return {
+            segment.name: self._in_segment(segment, clock_of(law, segment.share))
+            for segment in self.segments
+        }
+
+    def _in_segment(self, segment: Segment, horizon: int | RandomHorizon) -> "Problem":
+        arms = arms_in_segment(self.arms, segment.name)
+        money = None if self.budget is None else self.budget * segment.share
+        changes = {"arms": arms, "segments": (), "horizon": horizon, "budget": money}
+        return self.model_copy(update=changes)
+
+    def segment(self, name: str) -> "Problem":
+        """Return the problem of one segment on its own clock, which has a random horizon.
+
+        Parameters
+        ----------
+        name : str
+            Of the segment.
+
+        Returns
+        -------
+        Problem
+            Without segments. A budget is that of the problem times the share of the segment.
+
+        Raises
+        ------
+        InvalidArgument
+            If there is no such segment.
+        """
+        return self.segment_problems[segment_named(self.segments, name).name]
+
     @property
     def is_binary(self) -> bool:
         """Whether all outcomes are good or bad."""
@@ -469,6 +512,19 @@ class Problem(Shown, ProblemFields):
     def group_of_arm(self) -> IntArray:
         """Position in `groups` of each arm's group, shape (K,)."""
         return group_of_arm(self.groups)
+
+
+def _check_visitors(problem: Problem) -> None:
+    """Refuse stages that are more than one visitor, and a deployment after the last of them."""
+    if problem.repeat:
+        rule = "must be false: the pulls of a batch would belong to different segments"
+        refuse(rule, found=True, at=("repeat",))
+    if problem.terminal is not None:
+        rule = "must be left out: the last visitor of a segment is not known in advance"
+        refuse(rule, found=problem.terminal.deploy, at=("terminal", "deploy"))
+    if problem.resources is not None:
+        rule = "must be left out: a stage is one visitor, of one segment"
+        refuse(rule, found=problem.resources, at=("resources",))
 
 
 def _check_windows(problem: Problem) -> None:

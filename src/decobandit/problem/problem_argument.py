@@ -7,9 +7,16 @@ from .model import Problem
 from .models.bernoulli import BetaBernoulli
 
 
-def check_problem(problem: object) -> Problem:
-    """Return the problem; raise a TypeError for anything else."""
+def check_problem(problem: object, *, segments: bool = False) -> Problem:
+    """Return the problem; raise a TypeError for anything else, refuse segments unless allowed."""
     if isinstance(problem, Problem):
+        if problem.segments and not segments:
+            names = ", ".join(segment.name for segment in problem.segments)
+            raise Unsupported(
+                "segments: this takes the problem of one segment, problem.segment(NAME) or "
+                f"--segment NAME, of {names}",
+                field="segments",
+            )
         return problem
     raise TypeError(
         f"problem: {shown(problem)} is not a decobandit.Problem; "

@@ -162,7 +162,7 @@ def save_problem(problem: Problem, path: str | Path) -> None:
     >>> load_problem("three.toml") == problem
     True
     """
-    check_problem(problem)
+    check_problem(problem, segments=True)
     text = format_problem(problem, format=_format_of(path))
     try:
         write_whole(path, text)
@@ -187,8 +187,9 @@ def _toml(tree: Mapping[str, Any]) -> str:
     keys of its arm, and every number of a list a line of its own. Such files are hard to edit.
     """
     lines = _toml_lines({key: tree[key] for key in tree if not isinstance(tree[key], list | dict)})
-    for entry in tree["arms"]:
-        lines += ["", "[[arms]]", *_toml_lines(entry)]
+    for key in ("segments", "arms"):
+        for entry in tree.get(key, ()):
+            lines += ["", f"[[{key}]]", *_toml_lines(entry)]
     for key, table in tree.items():  # keys that follow a table would belong to it
         if isinstance(table, dict):
             scenarios = table.get("scenarios", ())

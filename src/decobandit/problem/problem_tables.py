@@ -146,7 +146,7 @@ def problem_to_dict(problem: Problem) -> dict[str, Any]:
     tree["arms"] = list(_entries(problem.arms))
     if problem.random_horizon is not None:
         tree["horizon"] = problem.random_horizon.model_dump(mode="json")
-    return {key: tree[key] for key in ProblemTable.model_fields if key in tree}
+    return {key: tree[key] for key in ProblemTable.model_fields if tree.get(key) not in (None, [])}
 
 
 def designed_to_dict(problem: Problem, design: Rules | None) -> dict[str, Any]:

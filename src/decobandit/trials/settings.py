@@ -32,6 +32,7 @@ from ..problem import (
     Problem,
     Rules,
     TieRule,
+    check_problem,
     problem_from_dict,
     problem_to_dict,
     refuse_budget,
@@ -205,7 +206,7 @@ def settings_from(
     rules: Rules | None = None,
 ) -> TrialSettings:
     """Make the settings of a trial from a context with its own solver."""
-    problem = context.problem
+    problem = check_problem(context.problem)
     refuse_budget(problem, "a trial")
     refuse_resources(problem, "a trial")
     refuse_restless(problem, "trials")
