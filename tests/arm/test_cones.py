@@ -195,7 +195,7 @@ def test_impossible_states_are_refused(good_and_bad: tuple[int, int]) -> None:
 def test_stages_are_those_of_the_problem() -> None:
     cones = Cones(Problem.uniform(arms=2, horizon=5), [0.5] * 5)
     for stage in (-1, 5):
-        with pytest.raises(ValueError, match=rf"^stage: {stage} is not allowed; must be 0\.\.4$"):
+        with refused("invalid_argument", "stage"):
             cones.terms(stage, 0, (0, 0))
     with refused("invalid_argument", "stage"):
         cones.value(6, 0, (0, 0))

@@ -34,7 +34,7 @@ def refused(
 
 
 def check_wording(code: str, field: str | None, message: str) -> None:
-    """Compare a message with the accepted wording; numbers and paths may differ."""
+    """Compare a message with the accepted wording; numbers, ids and paths may differ."""
     assert "\n" not in message, message
     line = f"{code} {field or '-'}: {_masked(message)}"
     if os.environ.get("DECO_WORDING") == "accept":
@@ -44,6 +44,7 @@ def check_wording(code: str, field: str | None, message: str) -> None:
 
 def _masked(message: str) -> str:
     message = re.sub(r"/[\w./-]*/", "", message)
+    message = re.sub(r"\b(?=[a-f]*\d)[0-9a-f]{8,}\b", "#", message)
     return re.sub(r"\d+(\.\d+)?(e[+-]?\d+)?", "#", message)
 
 

@@ -14,6 +14,7 @@ import decobandit
 from decobandit.studies import load_study, on_cluster, run_study, running
 from decobandit.studies.running import connected
 from helpers.program import PATIENCE, deco
+from helpers.refusals import refused
 from helpers.study_runs import folder_of, half_done, write
 
 STUDY = """
@@ -137,17 +138,17 @@ def test_workers_of_another_version_are_refused(cluster: LocalCluster, tmp_path:
         client.run(_pretend, "0.0.1")
         try:
             with (
-                pytest.raises(ValueError, match=r"has decobandit 0\.0\.1, this is"),
+                refused("cluster"),
                 connected(address),
             ):
                 pass
-            refused = deco(
+            answer = deco(
                 "study", "run", write(tmp_path / "small.toml", SMALL), "--scheduler", address
             )
         finally:
             client.run(_pretend, decobandit.__version__)
-    assert refused.code == 2
-    (message,) = refused.err.splitlines()
+    assert answer.code == 2
+    (message,) = answer.err.splitlines()
     assert "decobandit 0.0.1" in message
     assert not (tmp_path / "small").exists()
 
@@ -162,9 +163,9 @@ def _pretend(version: str) -> None:
 )
 def test_no_scheduler_is_said_in_one_line(tmp_path: Path, address: str, reason: str) -> None:
     file = write(tmp_path / "small.toml", SMALL)
-    refused = deco("study", "run", file, "--scheduler", address)
-    assert (refused.code, refused.out) == (2, "")
-    (message,) = refused.err.splitlines()
+    answer = deco("study", "run", file, "--scheduler", address)
+    assert (answer.code, answer.out) == (2, "")
+    (message,) = answer.err.splitlines()
     assert address in message
     assert reason in message
     assert not (tmp_path / "small").exists()
@@ -173,7 +174,7 @@ def test_no_scheduler_is_said_in_one_line(tmp_path: Path, address: str, reason: 
 def test_missing_distributed_names_the_pip_command(tmp_path: Path) -> None:
     (tmp_path / "hidden" / "distributed").mkdir(parents=True)
     hidden = write(tmp_path / "hidden" / "distributed" / "__init__.py", "raise ImportError\n")
-    refused = deco(
+    answer = deco(
         "study",
         "run",
         write(tmp_path / "small.toml", SMALL),
@@ -181,8 +182,8 @@ def test_missing_distributed_names_the_pip_command(tmp_path: Path) -> None:
         "tcp://127.0.0.1:9",
         more={"PYTHONPATH": str(hidden.parents[1])},
     )
-    assert refused.code == 2
-    assert 'pip install "decobandit[cluster]"' in refused.err
+    assert answer.code == 2
+    assert 'pip install "decobandit[cluster]"' in answer.err
 
 
 def test_one_file_knows_dask() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from decobandit.problem import Problem
 from decobandit.trials import create_trial, open_store
-from decobandit.trials.errors import Damaged
+from helpers.refusals import refused
 
 TRY = """
 import sqlite3, sys
@@ -58,6 +58,6 @@ def test_a_file_that_is_no_database_is_refused_by_whatever_reads_it(
 ) -> None:
     path = tmp_path / "notes.txt"
     path.write_bytes(b"x" * size)
-    with pytest.raises(Damaged, match=r"notes\.txt: .*not a"):
+    with refused("damaged"):
         open_store(path)
     assert path.read_bytes() == b"x" * size

@@ -437,7 +437,7 @@ def test_the_arm_to_keep_is_that_of_the_policy(name: str) -> None:
 def test_only_the_end_of_a_problem_that_deploys_keeps_an_arm() -> None:
     with refused("invalid_argument"):
         deployment(policy_for("greedy", "uniform"), told(State.fresh(4), 0))
-    with pytest.raises(ValueError, match=f"stage must be {HORIZON}"):
+    with refused("invalid_argument"):
         deployment(policy_for("greedy", "deployed"), told(State.fresh(3), 0))
 
 
@@ -459,7 +459,7 @@ BAD = {
 @pytest.mark.parametrize("bad", BAD)
 def test_pending_states_that_cannot_be_are_refused(bad: str) -> None:
     policy = DecoPolicy(Problem.uniform(arms=2, horizon=3), [0.5] * 3)
-    with pytest.raises(ValueError, match=r"^pending state: "):
+    with refused("invalid_argument"):
         decide(policy, PendingState(*BAD[bad]), policy.prices)
 
 

@@ -28,6 +28,7 @@ from decobandit.problem import (
 )
 from decobandit.trials import Trial, create_trial, open_store
 from decobandit.trials.errors import Stopped, TrialError
+from helpers.refusals import refused
 
 NORMAL = Problem(
     arms=[
@@ -87,7 +88,7 @@ def test_looks_decide_as_the_normal_law_does(store: Any) -> None:
         assert set(trial.status().dropped) == set(outcomes) - left
     assert (stopped, trial.status().stopped) == ("superiority", "superiority")
     assert left == {"old", "new"}
-    with pytest.raises(Stopped, match=rf"\(superiority\) at the look after {told} outcomes"):
+    with refused("closed"):
         trial.ask()
     assert trial.declared() == ("new",)
     assert trial.replay().ok

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from decobandit.problem import Problem
-from decobandit.trials import TrialError, create_trial, open_store, open_trial
+from decobandit.trials import create_trial, open_store, open_trial
 from helpers.refusals import refused
 
 PROBLEM = Problem.uniform(arms=2, horizon=3)
@@ -15,7 +15,7 @@ PROBLEM = Problem.uniform(arms=2, horizon=3)
     "name", [".", "..", "a/b", "-x", "", " x", "a\u3164", "\u2800", "a\u200bb"]
 )
 def test_names_like_paths_options_or_nothing_are_refused(tmp_path: Path, name: str) -> None:
-    with open_store(tmp_path / "t.db") as store, pytest.raises(TrialError, match="name"):
+    with open_store(tmp_path / "t.db") as store, refused("bad_request", "name"):
         create_trial(PROBLEM, name=name, db=store)
 
 

@@ -141,7 +141,7 @@ def test_damage_found_meanwhile_is_not_forgotten_by_an_earlier_clean_check(
     first = sql("SELECT damage FROM trials")[0][0]
     sql("UPDATE trials SET damage = 'second'")
     log.damage.clear(trial.id, first)
-    with pytest.raises(Damaged, match="second"):
+    with refused("damaged"):
         trial.ask()
 
 
@@ -208,7 +208,7 @@ def test_an_older_database_put_back_is_refused(sqlite: str, how: str, evicted: b
             trial._event_log._ledgers.clear()
         put_back(how, copy, path)
         for request in (trial.ask, trial.status, trial.export):
-            with pytest.raises(Damaged, match="older"):
+            with refused("damaged"):
                 request()
         assert not trial.verify().ok
     path.write_bytes(spare.read_bytes())
@@ -225,7 +225,7 @@ def test_a_database_from_before_a_trial_is_refused(sqlite: str) -> None:
         copy = Path(shutil.copy(path, path.with_suffix(".copy")))
         trial = create_trial(PROBLEM, name="wheat", db=store)
         put_back("over it", copy, path)
-        with pytest.raises(Damaged, match="is gone"):
+        with refused("damaged"):
             trial.ask()
         assert [one.result().ok for one in check_database(store)] == [True, False]
 
