@@ -13,7 +13,7 @@ import typer
 from pydantic import TypeAdapter
 
 from decobandit.cli.app import app
-from decobandit.paper import batches, designs, figure3, figure4, table1, values
+from decobandit.paper import batches, designs, figure3, figure4, restless, table1, values
 from decobandit.paper.report import Section, Verdict
 from decobandit.paper.reproduction import Part, Reproduction
 from decobandit.paper.selftest import check_optima, run_checks
@@ -58,6 +58,7 @@ def kept_reproduction() -> Reproduction:
         "figure4": figure4.Point,
         "designs": designs.Row,
         "published": values.Row,
+        "restless": restless.Row,
     }
     rows = {"batches": [batches.Row("flat", 10, 5, "rho", 0.0242, 0.0235, 0.0012, 1.5, 0.017)]}
     for name, kind in kinds.items():

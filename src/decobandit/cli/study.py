@@ -209,14 +209,31 @@ def _print_designed(rows: list[studies.DesignRow]) -> None:
 
 # typer takes several values of an enumeration, not of a Literal
 Part = StrEnum(
-    "Part", ["table1", "figure2", "figure3", "figure4", "batches", "designs", "published", "all"]
+    "Part",
+    [
+        "table1",
+        "figure2",
+        "figure3",
+        "figure4",
+        "batches",
+        "designs",
+        "published",
+        "restless",
+        "all",
+    ],
 )
 PARTS = [part.value for part in Part if part != "all"]
 
 
 def reproduce(
     what: Annotated[
-        list[Part] | None, options.argument("PART", "Parts to compute.", show_default="all")
+        list[Part] | None,
+        options.argument(
+            "PART",
+            "table1 figure2-4 batches designs published restless",
+            show_default="all",
+            show_choices=False,
+        ),
     ] = None,
     scale: Annotated[
         Literal["quick", "paper"], typer.Option(help="quick: a minute; paper: an hour or two.")

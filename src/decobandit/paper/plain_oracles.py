@@ -10,10 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 from itertools import combinations, product
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ..problem import Arm, Problem
+from ..problem import Arm, Chain, Group, Problem
+from ..support import Floats
+
+if TYPE_CHECKING:
+    from scipy.sparse import csc_array
 
 State = tuple[tuple[int, int], ...]
 
@@ -100,6 +105,76 @@ def dual_minimum(problem: Problem) -> float:
     i, j, values = zip(*entries, strict=True)
     matrix = coo_array((values, (i, j)), shape=(right.size, gain.size))
     return -float(linprog(-gain, A_eq=matrix.tocsr(), b_eq=right, method="highs").fun)
+
+
+def chain_dual_minimum(problem: Problem) -> float:
+    """Return the minimum of the dual of chains, by a linear program over occupations.
+
+    x[t, a, s] of every group: expected number of arms in state s that rest (a = 0), are pulled (1).
+    """
+    from scipy.optimize import linprog
+
+    program = chain_program(problem)
+    solution = linprog(program.cost, A_eq=program.matrix, b_eq=program.right, method="highs")
+    if solution.status != 0:
+        raise RuntimeError(solution.message)
+    return -float(solution.fun)
+
+
+class LinearProgram(NamedTuple):
+    """Minimise cost @ x subject to matrix @ x == right, x >= 0."""
+
+    cost: Floats
+    matrix: csc_array
+    right: Floats
+
+
+def chain_program(problem: Problem) -> LinearProgram:
+    """Return the program over occupations of chains."""
+    from scipy.sparse import lil_array
+
+    T, parts = problem.horizon, [chain_arrays(problem, group) for group in problem.groups]
+    sizes = [part.law.size for part in parts]
+    first = np.concatenate([[0], np.cumsum([2 * size * T for size in sizes])])
+    rows = sum(size * T for size in sizes) + T
+    matrix, right, cost = lil_array((rows, first[-1])), np.zeros(rows), np.zeros(first[-1])
+    right[-T:] = problem.pulls_per_stage
+    row = 0
+    for (moves, rewards, factors, law, arms), begin in zip(parts, first, strict=False):
+        size = law.size
+        column = begin + np.arange(2 * size * T).reshape(T, 2, size)
+        for t in range(T):
+            for a in (0, 1):
+                cost[column[t, a]] = -factors[t] * rewards[a]
+                matrix[range(row, row + size), column[t, a]] = 1.0
+                if t > 0:
+                    before = column[t - 1, a]
+                    matrix[row : row + size, before[0] : before[-1] + 1] = -moves[a].T
+            matrix[rows - T + t, column[t, 1]] = 1.0
+            right[row : row + size] = arms * law if t == 0 else 0.0
+            row += size
+    return LinearProgram(cost, matrix.tocsc(), right)
+
+
+class ChainArrays(NamedTuple):
+    """Transitions (2, S, S), rewards (2, S), their factors (T,), first chances (S,), and arms."""
+
+    moves: Floats
+    rewards: Floats
+    factors: Floats
+    law: Floats
+    arms: int
+
+
+def chain_arrays(problem: Problem, group: Group) -> ChainArrays:
+    """Return the arrays of a group of equal chains."""
+    arm = problem.arms[group.members[0]]
+    table = arm.prior
+    assert isinstance(table, Chain)
+    law = np.eye(len(table.rest))[table.first] if isinstance(table.first, int) else table.first
+    factors = np.broadcast_to(arm.reward.factor, (problem.horizon,))
+    moves, rewards = np.array([table.rest, table.pull]), np.array([table.rest_reward, table.reward])
+    return ChainArrays(moves, rewards, factors, np.array(law), group.count)
 
 
 def stopping_index(good: float, bad: float, rewards: tuple[float, ...]) -> float:

@@ -1,4 +1,4 @@
-"""The numbers printed in the paper, and those of others on batches, designs and values."""
+"""Numbers printed in the paper, and of others: batches, designs, values, restless arms."""
 
 from __future__ import annotations
 
@@ -35,7 +35,10 @@ class PublishedBatches:
 
 @dataclass(frozen=True)
 class PublishedDesign:
-    """A number of a design; `error` is its standard error, 0 where it is exact to `within`."""
+    """A number of a design or of restless arms.
+
+    `error` is its standard error, 0 where it is exact to `within`.
+    """
 
     case: str
     source: str
@@ -63,6 +66,7 @@ class Published:
     batches: tuple[PublishedBatches, ...]
     designs: tuple[PublishedDesign, ...]
     values: tuple[PublishedValues, ...]
+    restless: tuple[PublishedDesign, ...]
     claims: dict[str, str]
 
 
@@ -84,6 +88,11 @@ def designs() -> tuple[PublishedDesign, ...]:
 def values() -> tuple[PublishedValues, ...]:
     """Return the six cells of values."""
     return _published().values
+
+
+def restless() -> tuple[PublishedDesign, ...]:
+    """Return the numbers of restless arms by case."""
+    return _published().restless
 
 
 def claims() -> dict[str, str]:

@@ -11,7 +11,7 @@ from markupsafe import Markup
 from .._version import __version__
 from ..figures.plots import small_png
 from ..figures.report_page import coded, paragraph, pictures, report_page, section, table
-from . import designs, figure3, figure4, values
+from . import designs, figure3, figure4, restless, values
 from .batches import Row as BatchRow
 from .published import claims
 from .table1 import Row
@@ -164,6 +164,22 @@ def values_section(rows: Sequence[values.Row]) -> Section:
         "Values of policies",
         (values.SOURCE, *values.NOTES),
         (Table(values.HEADER, list(map(values.texts, rows)), words=("policy", "best published")),),
+    )
+
+
+def restless_section(rows: Sequence[restless.Row]) -> Section:
+    """Return the section on arms that move at rest."""
+    return Section(
+        "Restless arms",
+        restless.NOTES,
+        (
+            Table(restless.PLAYED, restless.played(rows), words=("case",)),
+            Table(
+                restless.HEADER,
+                restless.compared(rows),
+                words=("case", "quantity", "agrees", "source"),
+            ),
+        ),
     )
 
 

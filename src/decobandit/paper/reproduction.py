@@ -12,7 +12,18 @@ from ..figures import save_figure
 from ..figures.plots import dark_name, small_png
 from ..studies import csv_text
 from ..support import Progress, Report, obeys_workers, silent, write_whole
-from . import batches, designs, figure2, figure3, figure4, published, report, table1, values
+from . import (
+    batches,
+    designs,
+    figure2,
+    figure3,
+    figure4,
+    published,
+    report,
+    restless,
+    table1,
+    values,
+)
 from .report import (
     ReportPage,
     Section,
@@ -20,6 +31,7 @@ from .report import (
     batches_section,
     claims_section,
     designs_section,
+    restless_section,
     table1_section,
     values_section,
 )
@@ -28,7 +40,7 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
     from matplotlib.figure import Figure
 
-PARTS = ("table1", "figure2", "figure3", "figure4", "batches", "designs", "published")
+PARTS = ("table1", "figure2", "figure3", "figure4", "batches", "designs", "published", "restless")
 
 
 @dataclass(frozen=True)
@@ -152,6 +164,13 @@ def _published(scale: str, folder: Path, progress: Report) -> Part:
     return Part(rows, values_section(rows))
 
 
+def _restless(scale: str, folder: Path, progress: Report) -> Part:
+    report = _counter("restless", len(restless.cases()), progress)
+    rows = restless.run(scale, _cells("restless", scale, folder), report)
+    _tables("restless", scale, folder, restless.to_csv(rows), partial(restless.to_markdown, rows))
+    return Part(rows, restless_section(rows))
+
+
 _DO: dict[str, Callable[[str, Path, Report], Part]] = {
     "table1": _table1,
     "figure2": _figure2,
@@ -160,6 +179,7 @@ _DO: dict[str, Callable[[str, Path, Report], Part]] = {
     "batches": _batches,
     "designs": _designs,
     "published": _published,
+    "restless": _restless,
 }
 
 

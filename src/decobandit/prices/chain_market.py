@@ -20,6 +20,7 @@ from ..problem import MarkovModel, Problem
 from ..support import Floats
 from .kernels.rounds import margin
 from .market import Flow, Market, Smoothed
+from .occupations import MAX_STATES, flow_of_parts, optimal_occupations
 from .search import Search, rounds
 
 SHARE_TOLERANCE, SHARE_CALLS = 1e-6, 60  # of rounds for the parts of states that are pulled
@@ -138,6 +139,16 @@ class ChainMarket(Market):
         """Let the masses of the last forward pass join the averages."""
         self._mass += blend * (self._passed - self._mass)
         self._pulled += blend * (self._taken - self._pulled)
+
+    def optimal_flow(self) -> tuple[Floats, Flow] | None:
+        if self.states > MAX_STATES:
+            return None
+        market = (self._chains, self._factors, self._masses)
+        optimum = optimal_occupations(*market, self.pulls)
+        if optimum is None:
+            return None
+        prices, parts = optimum
+        return prices, flow_of_parts(*market, parts)
 
     def first_index(self) -> Floats:
         """Index of every state at the first stage, at the prices of the last pass, (states,)."""

@@ -174,6 +174,10 @@ class Market(ABC):
     def relaxed(self, *, at_price: float, slack: float = 0.0) -> Flow:
         """Forward under the relaxed policy at the current prices."""
 
+    def optimal_flow(self) -> tuple[Floats, Flow] | None:
+        """Return optimal prices and a flow by one linear program; None where it is too large."""
+        return None
+
     @abstractmethod
     def smoothed(self) -> Smoothed:
         """Return the market with its dual function smoothed."""

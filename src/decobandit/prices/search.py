@@ -121,6 +121,9 @@ def _minimise(search: Search, start: Floats, tol: float, most_calls: int) -> Non
         flows += _descend(search, tol, most_calls)
         if search.done(tol) or search.calls >= most_calls:
             return
+        flows += _solve_whole(search)
+        if search.done(tol):
+            return
         if search.market.stages <= MASTER_STAGES:
             return _mix(search, flows, tol, most_calls)
         if search.gap > 0.9 * before:
@@ -181,11 +184,28 @@ def _descend(search: Search, tol: float, most_calls: int) -> list[Flow]:
             break
         step = smoothing.advance()
         search.saw_value(market.value_at(step.prices))
-        missed = float(np.abs(step.flow.spent.sum(axis=0) - market.pulls).sum())
+        missed = _missed(market, step.flow)
         search.saw_bound(step.flow.total - market.largest_price * missed)
         flows.append(step.flow)
         smoothing.go_on(step, search.upper - search.lower)
     return flows
+
+
+def _solve_whole(search: Search) -> list[Flow]:
+    """Take prices and flow from one linear program where it is small. Returns the flow."""
+    market = search.market
+    optimum = market.optimal_flow()
+    if optimum is None:
+        return []
+    prices, flow = optimum
+    search.saw_value(market.value_at(prices))
+    search.saw_bound(flow.total - market.largest_price * _missed(market, flow))
+    return [flow]
+
+
+def _missed(market: Market, flow: Flow) -> float:
+    """Return by how many pulls a flow misses those of the stages, in all."""
+    return float(np.abs(flow.spent.sum(axis=0) - market.pulls).sum())
 
 
 def _mix(search: Search, flows: list[Flow], tol: float, most_calls: int) -> None:
