@@ -32,6 +32,7 @@ NAMES = [
     "State",
     "Terminal",
     "TooLarge",
+    "TwoLevel",
     "Unsupported",
     "__version__",
     "allow_policy",

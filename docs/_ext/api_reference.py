@@ -43,7 +43,7 @@ THEMES = {
         "Problems and states",
         "What is to be decided, and what has been observed: [Model a problem](/guide/problem.md).",
         "Problem Arm BetaBernoulli DirichletCategorical NormalNormal GammaPoisson GammaExponential "
-        "Chain MarkovArm MarkovState RandomHorizon Reward Segment Terminal "
+        "Chain MarkovArm MarkovState RandomHorizon Reward Segment Terminal TwoLevel "
         "terminal_table with_history State",
     ),
     "dual": Theme(

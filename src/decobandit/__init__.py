@@ -5,7 +5,7 @@ Problem
     `with_history`
 Priors
     `BetaBernoulli`, `DirichletCategorical`, `NormalNormal`, `GammaPoisson`, `GammaExponential`,
-    `MarkovArm` with `MarkovState`, `Chain`
+    `MarkovArm` with `MarkovState`, `Chain`, `TwoLevel`
 Solve and bounds
     `solve` the dual for a `DualSolution`; `optimum`; `bound`: upper bounds; `gap` of a policy
 Policies
@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from .problem import Segment as Segment
     from .problem import State as State
     from .problem import Terminal as Terminal
+    from .problem import TwoLevel as TwoLevel
     from .problem import load_problem as load_problem
     from .problem import read_outcomes as read_outcomes
     from .problem import save_problem as save_problem

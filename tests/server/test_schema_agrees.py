@@ -290,7 +290,9 @@ def test_an_empty_table_of_each_kind_of_prior_needs_its_kind(document: dict[str,
         "NormalNormal": "normal",
         "GammaPoisson": "gamma",
     }
-    for name, kind in (kinds | {"MarkovArm": "states", "Chain": "chain"}).items():
+    for name, kind in (
+        kinds | {"MarkovArm": "states", "Chain": "chain", "TwoLevel": "two-level"}
+    ).items():
         assert "kind" in models[name]["required"]
         assert models[name]["properties"]["kind"]["const"] == kind
 

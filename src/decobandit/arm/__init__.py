@@ -16,18 +16,20 @@ from typing import TYPE_CHECKING
 from ..support.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from .arm_states import EXACT as EXACT
     from .arm_states import Grid as Grid
     from .arm_states import Rewards as Rewards
     from .arm_states import arm_graph as arm_graph
     from .arm_states import exact_bytes as exact_bytes
     from .arm_states import graph_of as graph_of
     from .arm_states import grid_of as grid_of
+    from .belief_chains import GRID_STATES as GRID_STATES
     from .calibration import EXACT_STAGES as EXACT_STAGES
     from .calibration import FLAT_STAGES as FLAT_STAGES
     from .calibration import Calibration as Calibration
     from .calibration import TickCalibration as TickCalibration
-    from .chains import chain_states as chain_states
-    from .chains import chains_of as chains_of
+    from .chains import ChainStates as ChainStates
+    from .chains import long_run_chain as long_run_chain
     from .chains import refuse_large_chains as refuse_large_chains
     from .chains import stage_factors as stage_factors
     from .cones import Cones as Cones

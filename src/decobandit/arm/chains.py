@@ -1,39 +1,100 @@
 """Arms that move at rest as arrays, and their values at given prices.
 
 An arm in state s at stage t has values of its own, whatever it was before: states are numbered by
-group and state alone, and not by pulls.
+group and state alone, and not by pulls. Beliefs that are too many to be states are on a grid that
+a rest never leaves (`belief_chains.py`): above V, and on its contraction below.
 """
 
 from __future__ import annotations
 
+from functools import singledispatch
+
 import numpy as np
 
-from ..problem import Group, MarkovModel, Problem
-from ..support import Floats, Ints, InvalidArgument, refuse_over
+from ..problem import ArmModel, MarkovModel, Problem, TwoLevelModel
+from ..support import Cache, Floats, Ints, InvalidArgument, refuse_over
+from .arm_states import EXACT, Grid
+from .belief_chains import ArmChain, coarse_belief_chain, two_level_chain
 from .kernels.chains import Chains, settle, stage_margins
 
-
-def chain_of(group: Group) -> MarkovModel:
-    """Return the model of a group in a problem whose arms move at rest."""
-    assert isinstance(group.model, MarkovModel)  # checked where the problem is made
-    return group.model
+KEPT = 16  # chains of beliefs
 
 
-def chains_of(problem: Problem) -> Chains:
-    """Return the states of all groups, and where they lead."""
-    models = [chain_of(group) for group in problem.groups]
-    sizes = [len(model.names) for model in models]
-    start = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    moves = []
-    for pulled in (False, True):
-        parts = [model.moves(pulled) for model in models]
-        ways = np.concatenate([part[0] for part in parts])
-        at = np.concatenate([[0], np.cumsum(ways)]).astype(np.int64)
-        to = np.concatenate([first + part[1] for first, part in zip(start, parts, strict=False)])
-        weight = np.concatenate([part[2] for part in parts])
-        reward = np.concatenate([model.rewards[int(pulled)] for model in models])
-        moves += [at, to.astype(np.int64), weight, reward]
-    return Chains(start, *moves)
+@singledispatch
+def make_chain(model: ArmModel, stages: int, grid: Grid) -> ArmChain:
+    """Make the states of an arm that moves at rest, for so many stages."""
+    raise TypeError(f"{model.word} arms stay as they are at rest")  # checked in the problem
+
+
+@make_chain.register
+def _(model: MarkovModel, stages: int, grid: Grid) -> ArmChain:
+    def places(stats: Floats) -> tuple[Ints, Floats]:
+        state = np.asarray(stats[..., 1:2], dtype=np.int64)
+        if state.size and not 0 <= int(state.min()) <= int(state.max()) < len(model.names):
+            raise InvalidArgument("statistics of an arm: no such state", field="stats")
+        return state, np.ones(state.shape)
+
+    moves = model.moves(False), model.moves(True)
+    return ArmChain(*moves, *model.rewards, first=model.first_law, places=places)
+
+
+make_chain.register(
+    TwoLevelModel, lambda model, stages, grid: two_level_chain(model, stages, grid.refine)
+)
+
+
+def long_run_chain(model: ArmModel) -> ArmChain:
+    """Return states that no number of stages leaves; beliefs are on a coarse grid, for policies."""
+    if isinstance(model, TwoLevelModel):
+        return coarse_belief_chain(model)
+    return make_chain(model, 1, EXACT)
+
+
+_CACHE = Cache[tuple[ArmModel, int, Grid], ArmChain](KEPT)
+
+
+class ChainStates:
+    """States of all groups of a problem whose arms move at rest; `below`: on contractions."""
+
+    def __init__(self, problem: Problem, grid: Grid = EXACT, *, below: bool = False) -> None:
+        self.problem, T = problem, problem.horizon
+        self.arms: list[ArmChain] = []
+        for model in (group.model for group in problem.groups):
+            key = (model, T, grid)
+            arm = _CACHE.get_or_make(key, lambda key=key: make_chain(*key))  # type: ignore[misc]
+            self.arms.append(arm.contract() if below and arm.contract is not None else arm)
+        self.exact = all(arm.contract is None for arm in self.arms)
+        sizes = [arm.reward.size for arm in self.arms]
+        start = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        sides = (
+            ([arm.rest for arm in self.arms], [arm.rest_reward for arm in self.arms]),
+            ([arm.pull for arm in self.arms], [arm.reward for arm in self.arms]),
+        )
+        arrays = []
+        for parts, rewards in sides:
+            at = np.concatenate([[0], np.cumsum(np.concatenate([part[0] for part in parts]))])
+            pairs = zip(start, parts, strict=False)
+            to = np.concatenate([first + part[1] for first, part in pairs])
+            weight = np.concatenate([part[2] for part in parts])
+            arrays += [at.astype(np.int64), to.astype(np.int64), weight, np.concatenate(rewards)]
+        self.arrays = Chains(start, *arrays)
+
+    @property
+    def size(self) -> int:
+        """States of all groups."""
+        return int(self.arrays.start[-1])
+
+    @property
+    def first_masses(self) -> Floats:
+        """Expected number of arms in every state before the first stage, (states,)."""
+        counts = [group.count for group in self.problem.groups]
+        pairs = zip(counts, self.arms, strict=True)
+        return np.concatenate([count * arm.first for count, arm in pairs])
+
+    def places(self, group: int, stats: Floats) -> tuple[Ints, Floats]:
+        """Return states among those of all groups, and their weights, (..., width) -> (..., J)."""
+        state, weight = self.arms[group].places(np.asarray(stats))
+        return self.arrays.start[group] + state, weight
 
 
 def stage_factors(problem: Problem) -> Floats:
@@ -53,21 +114,22 @@ def refuse_large_chains(problem: Problem, states: int, tables: int) -> None:
 class ChainValues:
     """Values and indices of all states at all stages, at prices (stages,)."""
 
-    def __init__(self, problem: Problem, prices: Floats) -> None:
+    def __init__(self, problem: Problem, prices: Floats, grid: Grid = EXACT) -> None:
         self.problem = problem
-        self.chains = chains_of(problem)
-        states, T = int(self.chains.start[-1]), problem.stages
+        self.states = ChainStates(problem, grid)
+        states, T = self.states.size, problem.stages
         refuse_large_chains(problem, states, 2)
         factors = stage_factors(problem)
         self._values, self._rest = np.zeros((T + 1, states)), np.zeros((T, states))
         self._index = np.zeros((T, states))
         for t in range(T - 1, -1, -1):
             later, rest, index = self._values[t + 1], self._rest[t], self._index[t]
-            stage_margins(self.chains, factors[t], later, rest, index)
+            stage_margins(self.states.arrays, factors[t], later, rest, index)
             settle(rest, index, float(prices[t]), self._values[t])
 
     def _of_group(self, table: Floats, group: int) -> Floats:
-        return table[self.chains.start[group] : self.chains.start[group + 1]]
+        start = self.states.arrays.start
+        return table[start[group] : start[group + 1]]
 
     def values(self, stage: int, group: int) -> Floats:
         """V of all states of a group, (S,)."""
@@ -75,8 +137,7 @@ class ChainValues:
 
     def first_value(self, group: int) -> float:
         """Value of one arm before the first stage."""
-        law = chain_of(self.problem.groups[group]).first_law
-        return float((law * self.values(0, group)).sum())
+        return float((self.states.arms[group].first * self.values(0, group)).sum())
 
     def idle(self, stage: int, group: int) -> Floats:
         """Q of all states of a group without a pull, (S,)."""
@@ -91,13 +152,6 @@ class ChainValues:
         return (self.idle(stage, group) + self.index(stage, group))[:, None]
 
     def read(self, table: Floats, group: int, stats: Floats) -> tuple[Floats, bool]:
-        """Read a table over states, (S, columns), at statistics (..., 2)."""
-        return np.asarray(table[chain_states(stats, len(table))]), False
-
-
-def chain_states(stats: Floats, states: int) -> Ints:
-    """Return the states in statistics (..., 2), checked."""
-    state = np.asarray(stats[..., 1], dtype=np.int64)
-    if state.size and not 0 <= int(state.min()) <= int(state.max()) < states:
-        raise InvalidArgument("statistics of an arm: no such state", field="stats")
-    return state
+        """Read a table over states, (S, columns), at statistics (..., width)."""
+        state, weight = self.states.arms[group].places(np.asarray(stats))
+        return np.asarray((weight[..., None] * table[state]).sum(axis=-2)), False

@@ -136,8 +136,7 @@ class OneArmValues:
         self.units = problem.units if problem.repeat else 1
         self._tables: _Slabs | _Rows | _Chains
         if problem.is_restless:
-            grid_of(problem, grid)
-            self._tables = _Chains(problem, self.prices)
+            self._tables = _Chains(problem, self.prices, grid_of(problem, grid))
         elif problem.is_binary and not problem.repeat:
             grid_of(problem, grid)
             self._tables = _Slabs(

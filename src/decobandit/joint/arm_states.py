@@ -212,13 +212,15 @@ class ArmStates:
 class RestlessStates(ArmStates):
     """States of an arm that moves at rest: every layer has all of them, and no pulls are a way."""
 
-    def __init__(self, group: Group, unit: int = 1) -> None:
-        super().__init__(group, unit)
-        states = np.arange(self.model.states(0))
-        self._layers = [np.stack([np.zeros(states.size), states], axis=-1)]
+    def __init__(self, group: Group, stages: int) -> None:
+        super().__init__(group)
+        self._states = self.model.reached(stages)
+        self._layers = [np.stack([np.zeros(self._states.size), self._states], axis=-1)]
 
     def number(self, pulls: int, stats: Floats) -> Ints:
-        return np.asarray(stats[..., 1], dtype=np.int64)
+        # the nearest: beliefs that no stage is left for are not among them
+        between = (self._states[:-1] + self._states[1:]) / 2.0
+        return np.searchsorted(between, stats[..., 1])
 
     def expected(self, had: int, pulls: int) -> Floats:
         stats = self.layer(had)
@@ -231,7 +233,7 @@ class RestlessStates(ArmStates):
         move = self.model.transitions if pulls else self.model.rest_transitions
         chances, after = move(stats)
         before, way = np.nonzero(chances > 0.0)
-        to = after[before, way, 1].astype(np.int64)
+        to = self.number(had, after[before, way])
         shape = (len(stats), len(stats))
         return Ways(csr_array((chances[before, way], (before, to)), shape=shape))
 
@@ -254,7 +256,7 @@ def states_of_arms(
         parameter = None if truth is None else truth[arm]
         parameter = (parameter,) if isinstance(parameter, float) else parameter
         if (k, parameter) not in shared and problem.is_restless:
-            shared[k, parameter] = RestlessStates(problem.groups[k])
+            shared[k, parameter] = RestlessStates(problem.groups[k], problem.horizon)
         elif (k, parameter) not in shared:
             shared[k, parameter] = ArmStates(
                 problem.groups[k], unit, truth=parameter, moments=moments

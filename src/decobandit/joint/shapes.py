@@ -56,7 +56,11 @@ def stored_states(problem: Problem, stages: int | None = None) -> list[float]:
     """
     stages = problem.horizon if stages is None else stages
     if problem.is_restless:
-        together = prod(int(group.model.states(0)) ** group.count for group in problem.groups)
+        sizes = [group.model.states(problem.horizon) for group in problem.groups]
+        if not np.all(np.isfinite(sizes)):
+            return [inf] * (stages + 1)
+        counts = [group.count for group in problem.groups]
+        together = prod(int(size) ** count for size, count in zip(sizes, counts, strict=True))
         return [float(min(together, int(np.finfo(float).max)))] * (stages + 1)
     units, arms = problem.units * stages, max(group.count for group in problem.groups)
     if not all(group.model.finite for group in problem.groups) or arms * units**2 > (

@@ -165,7 +165,7 @@ class DecoPolicy(IndexPolicy):
 
     def values(self, stage: int, states: States, rng: np.random.Generator | None = None) -> Floats:
         values = super().values(stage, states, rng)
-        if self._chain_ties is None:
+        if self._chain_ties is None or not self._chain_ties.states.exact:
             return values
         return self._chain_ties.mixed(states, values, self.price(stage), self._shares[stage])
 

@@ -256,13 +256,14 @@ class RollingDecoPolicy(IndexPolicy):
     def _restless_values(self, stage: int, states: States) -> Floats:
         """Index of every arm in one joint state, ties by shares: prices of the stages left."""
         assert self._chain_ties is not None
-        codes = self._chain_ties.codes(states)
-        masses = np.bincount(codes[0], minlength=int(self._chain_ties.start[-1])).astype(float)
+        codes, weights = self._chain_ties.places(states)
+        size = self._chain_ties.states.size
+        masses = np.bincount(codes.ravel(), weights.ravel(), size).astype(float)
         left = relaxed_solution(
             self.problem, self._first.prices[stage:], first=stage, masses=masses, tol=self._tol
         )
-        share = left.shares[0]
-        return self._chain_ties.mixed(states, left.first_index[codes], float(left.prices[0]), share)
+        index = (weights * left.first_index[codes]).sum(axis=-1)
+        return self._chain_ties.mixed(states, index, float(left.prices[0]), left.shares[0])
 
     def indices(self, stage: int, state: State) -> Floats | None:
         if self._chain_ties is not None:

@@ -23,8 +23,8 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from ..arm import chain_states, chains_of
-from ..problem import DEFAULT_TIES, MarkovModel, Problem, States, TieRule
+from ..arm import ChainStates, long_run_chain
+from ..problem import DEFAULT_TIES, ArmModel, Problem, States, TieRule
 from ..support import Floats, Ints, Unsupported
 from .index_policy import IndexPolicy
 from .kernels.chain_ties import mix_ties
@@ -35,21 +35,32 @@ ROUNDING = 1e-9  # of advantages, in units of the largest reward
 
 
 class ChainTies:
-    """Codes of the states of all arms, and ties between them."""
+    """Codes of the states of all arms, and ties between them; beliefs on grids have no ties."""
 
     def __init__(self, problem: Problem, scale: float) -> None:
-        self.start = chains_of(problem).start
-        self._group, self._width = problem.group_of_arm, TIE_WIDTH * scale
-        self._largest = int(np.diff(self.start).max())
+        self.states, self._width = ChainStates(problem), TIE_WIDTH * scale
 
-    def codes(self, states: States) -> Ints:
-        """State of every arm among those of all groups, (E, K)."""
-        return self.start[self._group] + chain_states(states.stats, self._largest)
+    def places(self, states: States) -> tuple[Ints, Floats]:
+        """Return states of every arm among those of all groups, and their weights, (E, K, J)."""
+        parts = [
+            self.states.places(k, states.of_group(k)) for k in range(len(states.problem.groups))
+        ]
+        most = max(code.shape[-1] for code, _ in parts)
+        codes = np.zeros((*states.stats.shape[:2], most), np.int64)
+        weights = np.zeros(codes.shape)
+        for group, (code, weight) in zip(states.problem.groups, parts, strict=True):
+            arms = list(group.members)
+            codes[:, arms, : code.shape[-1]] = code
+            weights[:, arms, : code.shape[-1]] = weight
+        return codes, weights
 
     def mixed(self, states: States, values: Floats, price: float, share: Floats) -> Floats:
         """Return the values (E, K) with ties at the price in the order of shares (N,)."""
+        if not self.states.exact:
+            return values
         values = np.array(values, dtype=float, order="C")
-        mix_ties(self.codes(states), price, self._width, share, values)
+        codes = np.ascontiguousarray(self.places(states)[0][..., 0])
+        mix_ties(codes, price, self._width, share, values)
         return values
 
 
@@ -93,7 +104,6 @@ class WhittlePolicy(IndexPolicy):
     def _indices(self) -> list[Floats]:
         tables = []
         for group in self.problem.groups:
-            assert isinstance(group.model, MarkovModel)
             name = self.problem.arms[group.members[0]].name
             tables.append(whittle_indices(group.model, float(group.reward_factor[0]), name))
         return tables
@@ -102,14 +112,16 @@ class WhittlePolicy(IndexPolicy):
         return True
 
     def index(self, stage: int, group: int, stats: Floats) -> Floats:
-        table = self._indices[group]
-        return np.asarray(table[chain_states(stats, table.size)])
+        chain = long_run_chain(self.problem.groups[group].model)
+        state, weight = chain.places(np.asarray(stats))
+        return np.asarray((weight * self._indices[group][state]).sum(axis=-1))
 
 
-def whittle_indices(model: MarkovModel, factor: float = 1.0, name: str = "chain") -> Floats:
+def whittle_indices(model: ArmModel, factor: float = 1.0, name: str = "chain") -> Floats:
     """Return Whittle's index of every state, (S,), by the average reward; refuse other chains."""
-    moves = [_matrix(model, pulled) for pulled in (False, True)]
-    rest, pull = (factor * rewards for rewards in model.rewards)
+    chain = long_run_chain(model)
+    moves = [_matrix(chain.rest), _matrix(chain.pull)]
+    rest, pull = factor * chain.rest_reward, factor * chain.reward
     size, scale = rest.size, float(np.abs(np.concatenate([rest, pull])).max()) or 1.0
     worth, index = np.ones(size, np.bool_), np.zeros(size)
     price, slack = -np.inf, ROUNDING * scale
@@ -133,8 +145,8 @@ def whittle_indices(model: MarkovModel, factor: float = 1.0, name: str = "chain"
     return index
 
 
-def _matrix(model: MarkovModel, pulled: bool) -> Floats:
-    ways, to, chances = model.moves(pulled)
+def _matrix(moves: tuple[Ints, Ints, Floats]) -> Floats:
+    ways, to, chances = moves
     matrix = np.zeros((ways.size, ways.size))
     np.add.at(matrix, (np.repeat(np.arange(ways.size), ways), to), chances)
     return matrix

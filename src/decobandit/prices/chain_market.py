@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..arm import chains_of, refuse_large_chains, stage_factors
+from ..arm import EXACT, POINTS, ChainStates, Grid, refuse_large_chains, stage_factors
 from ..arm.kernels.chains import move, settle, stage_margins
-from ..problem import MarkovModel, Problem
+from ..problem import Problem
 from ..support import Floats
 from .kernels.rounds import margin
 from .market import Flow, Market, Smoothed
@@ -34,20 +34,31 @@ class ChainMarket(Market):
     problem before its first stage.
     """
 
-    def __init__(self, problem: Problem, *, first: int = 0, masses: Floats | None = None) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        grid: Grid = EXACT,
+        *,
+        below: bool = False,
+        first: int = 0,
+        masses: Floats | None = None,
+    ) -> None:
         pulls = problem.pulls[first:]
         super().__init__(pulls, len(problem.groups), pulls.size, 1)
-        self._chains = chains_of(problem)
+        states_of_arms = ChainStates(problem, grid, below=below)
+        self.problem, self._grid, self._chains = problem, grid, states_of_arms.arrays
+        self.points = 0 if states_of_arms.exact else round(POINTS * 2.0**grid.refine)
         self._factors = stage_factors(problem)[first:]
-        self._masses = first_masses(problem) if masses is None else masses
+        self._masses = states_of_arms.first_masses if masses is None else masses
         states = self._masses.size
-        refuse_large_chains(problem, states, 4)
+        refuse_large_chains(problem, states, 5)
         rewards = np.concatenate([self._chains.rest_reward, self._chains.pull_reward])
         self._largest = float(np.abs(rewards).max() * np.abs(self._factors).max())
         self._index = np.zeros((self.stages, states))
         self._first_values = np.zeros(states)
         # averaged over rounds; before the first, every arm is pulled equally often
         self._mass, self._pulled = np.zeros((2, self.stages, states))
+        self._passed, self._taken = np.zeros((2, self.stages, states))  # of the last forward pass
         self.relaxed(at_price=float(self.pulls.max()) / float(self._masses.sum()))
         self._blend(1.0)
 
@@ -72,7 +83,11 @@ class ChainMarket(Market):
         return self.states <= SHORT_STATES
 
     def release(self) -> None:
-        self._index = self._mass = self._pulled = np.zeros((0, 0))
+        self._index = self._mass = self._pulled = self._passed = self._taken = np.zeros((0, 0))
+
+    def lower(self) -> ChainMarket:
+        """Return the market on contractions."""
+        return ChainMarket(self.problem, self._grid, below=True)
 
     def remember_around(self, mu: Floats) -> None:
         """All states are remembered, whatever the prices."""
@@ -125,7 +140,6 @@ class ChainMarket(Market):
     ) -> Flow:
         """Move all masses; decide: price, part of the mass at it, and what counts as at it."""
         reward, spent = np.zeros(self.groups), np.zeros((self.stages, self.groups))
-        self._passed, self._taken = np.zeros((2, *self._index.shape))
         mass, after = self._masses.copy(), np.zeros(self._masses.size)
         for stage, factor in enumerate(self._factors):
             price, part, slack = decide(stage, mass)
@@ -137,8 +151,9 @@ class ChainMarket(Market):
 
     def _blend(self, blend: float) -> None:
         """Let the masses of the last forward pass join the averages."""
-        self._mass += blend * (self._passed - self._mass)
-        self._pulled += blend * (self._taken - self._pulled)
+        for average, last in ((self._mass, self._passed), (self._pulled, self._taken)):
+            for stage in range(self.stages):  # row by row: temporary arrays stay small
+                average[stage] += blend * (last[stage] - average[stage])
 
     def optimal_flow(self) -> tuple[Floats, Flow] | None:
         if self.states > MAX_STATES:
@@ -163,15 +178,6 @@ class ChainMarket(Market):
         some = self._mass > 1e-9
         by_index = (self._index > self.mu[:, None]).astype(float)
         return np.where(some, self._pulled / np.where(some, self._mass, 1.0), by_index)
-
-
-def first_masses(problem: Problem) -> Floats:
-    """Return the expected number of arms in every state of every group before the first stage."""
-    masses = []
-    for group in problem.groups:
-        assert isinstance(group.model, MarkovModel)
-        masses.append(group.count * group.model.first_law)
-    return np.concatenate(masses)
 
 
 class RelaxedSolution(NamedTuple):

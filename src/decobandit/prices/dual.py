@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..arm import POINTS, grid_of, price_array
+from ..arm import GRID_STATES, POINTS, grid_of, price_array
 from ..problem import Problem, check_problem, refuse_budget, refuse_resources
 from ..support import (
     Floats,
@@ -56,7 +56,7 @@ def market_of(problem: Problem, grid: int | None = None, workers: int | None = N
     refuse_resources(problem, "solve")
     used, threads = grid_of(problem, grid), worker_count(workers)
     if problem.is_restless:
-        return ChainMarket(problem)
+        return ChainMarket(problem, used)
     if problem.is_binary and not problem.repeat and problem.budget is None:
         return band_market(problem, threads)
     return GraphMarket(problem, used, workers=threads)
@@ -305,8 +305,9 @@ def is_quick(problem: Problem) -> bool:
     A search is a few dozen passes; bounds not requested are computed only if one is short.
     """
     if problem.is_restless:
-        states = sum(group.model.states(0) for group in problem.groups)
-        return bool(states * problem.stages <= QUICK_ROW_STATES)
+        most = GRID_STATES / problem.stages  # of beliefs on a grid
+        by_group = [min(group.model.states(problem.horizon), most) for group in problem.groups]
+        return bool(sum(by_group) * problem.stages <= QUICK_ROW_STATES)
     if not problem.is_binary:
         pulls = range(problem.most_pulls if problem.repeat else problem.stages)
         sizes = np.array(

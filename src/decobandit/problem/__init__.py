@@ -79,6 +79,8 @@ if TYPE_CHECKING:
     from .models.normal import NormalNormal as NormalNormal
     from .models.poisson import GammaPoisson as GammaPoisson
     from .models.poisson import PoissonModel as PoissonModel
+    from .models.two_level import TwoLevel as TwoLevel
+    from .models.two_level import TwoLevelModel as TwoLevelModel
     from .outcomes import OutcomeColumns as OutcomeColumns
     from .outcomes import read_outcomes as read_outcomes
     from .outcomes import read_tallies as read_tallies

@@ -41,6 +41,7 @@ from .models.exponential import GammaExponential
 from .models.markov import Chain, MarkovArm
 from .models.normal import NormalNormal
 from .models.poisson import GammaPoisson
+from .models.two_level import TwoLevel
 
 # an outcome model is registered here: `kind` in files is that of its prior
 AnyPrior = (
@@ -51,6 +52,7 @@ AnyPrior = (
     | GammaExponential
     | MarkovArm
     | Chain
+    | TwoLevel
 )
 
 FLAT_PRIOR = BetaBernoulli(1, 1)

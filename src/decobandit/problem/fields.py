@@ -237,6 +237,13 @@ Chance = Annotated[
         {"type": "number", "exclusiveMinimum": 0, "maximum": 1},
     ),
 ]
+Probability = Annotated[
+    float,
+    Checked(
+        _real("must be a number from 0 to 1", lambda x: 0 <= x <= 1),
+        {"type": "number", "minimum": 0, "maximum": 1},
+    ),
+]
 Word = Annotated[str, Checked(_word, _TEXT | {"pattern": line_pattern(", /@+")})]
 NotNegative = Annotated[
     float,

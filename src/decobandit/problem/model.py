@@ -41,6 +41,7 @@ from .groups import Group, group_of_arm, groups_of
 from .horizon import HorizonOrLaw, RandomHorizon
 from .model_base import Frozen
 from .models.markov import Chain, MarkovArm
+from .models.two_level import TwoLevel
 from .segments import Segment, Segments, arms_in_segment, check_segments, clock_of, segment_named
 
 FloatArray = NDArray[np.float64]
@@ -611,8 +612,8 @@ def _check_restless(problem: Problem) -> None:
         if arm.available is not None:
             rule = "must be left out: some arms move at rest"
             refuse(rule, found=arm.available, at=("arms", position, "available"))
-        if not isinstance(arm.prior, Chain | MarkovArm):
-            rule = "must be chain or states: another arm moves at rest"
+        if not isinstance(arm.prior, Chain | MarkovArm | TwoLevel):
+            rule = "must be chain, states or two-level: another arm moves at rest"
             kind = getattr(arm.prior, "kind", "beta")
             refuse(rule, found=kind, at=("arms", position, "prior", "kind"))
 

@@ -192,7 +192,9 @@ class GapTerms:
 
     def net(self, stage: int, k: int, stats: Floats) -> Floats:
         """Return the worth of units less their price, (..., width) -> (..., units + 1)."""
-        rows, place = _distinct(stats, self.exact)
+        # statistics of arms that move at rest need not be whole numbers, and tables are at hand
+        counted = self.exact and not self.problem.is_restless
+        rows, place = _distinct(stats, counted)
         if self.problem.repeat and stage < self.problem.horizon:
             worth = self.tables.unit_values(stage, k, rows)
         else:

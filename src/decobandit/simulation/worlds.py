@@ -167,7 +167,7 @@ class World:
             theta = [p[:, group.members, None] for group in self.problem.groups]
         streams = {}
         for k, group in enumerate(self.problem.groups):
-            if theta[k].shape[-1]:
+            if theta[k].shape[-1] and not group.model.restless:
                 means[:, group.members] = group.model.mean_at(theta[k])
             if law_of(group.model) == "stream":
                 streams[k] = self._stream(group, theta[k], rng.spawn(1)[0])
@@ -194,6 +194,8 @@ class World:
         """
         model, most = group.model, self.problem.most_pulls
         parameters = np.repeat(theta, self.per_draw, axis=0)
+        if model.restless:  # one outcome per stage, whether the arm is pulled or not
+            return model.stream(parameters, self.problem.horizon, rng)
         shape = (most, *parameters.shape[:-1])
         stats = np.broadcast_to(np.array(model.initial(), dtype=float), (*shape, model.width))
         every = np.broadcast_to(parameters, (most, *parameters.shape))

@@ -157,6 +157,10 @@ class ArmModel(ABC):
         """Chances (J,) and statistics (J, width) of an arm that has not been pulled."""
         return np.ones(1), np.array([self.initial()], dtype=float)
 
+    def reached(self, stages: int) -> Floats:
+        """Return the last statistic of all states that so many stages may lead to, in order."""
+        raise TypeError(f"{self.word} arms have no states beside their pulls")
+
     def rest_mean(self, stats: Floats) -> Floats:
         """Return what a stage without a pull counts, (...)."""
         return np.zeros(stats.shape[:-1])

@@ -353,6 +353,9 @@ class MarkovModel(ArmModel):
     def states(self, pulls: int) -> float:
         return float(len(self.names))
 
+    def reached(self, stages: int) -> Floats:
+        return np.arange(float(len(self.names)))
+
     @cached_property
     def rewards(self) -> tuple[Floats, Floats]:
         """Expected rewards of a stage at rest, and of a pull, by state."""

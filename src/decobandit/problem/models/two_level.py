@@ -1,0 +1,277 @@
+"""Good and bad outcomes whose rate switches between a low and a high level that nobody observes.
+
+At every stage, an arm that is pulled shows an outcome at the rate of its level now; then the level
+of every arm moves, pulled or not. What is known of an arm is the *belief* b, the probability that
+its level is high before the outcome of this stage:
+
+    good    b high / m, m = b high + (1 - b) low      bad    b (1 - high) / (1 - m)
+    then    b <- up + (1 - up - down) b               of an arm that is not pulled: this alone
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from math import inf
+from typing import Any, Literal, Self
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from ...support import Floats, InvalidArgument, TooLarge, float_from, is_count, refuse, shown
+from ..fields import Probability
+from .base import ArmModel, Outcome, PriorTable, Stats, shortest
+from .bernoulli import BernoulliFormat
+
+MAX_BELIEFS = 20_000  # up to which every one is followed
+
+
+class TwoLevel(PriorTable):
+    """An arm whose success probability switches between two levels that are not observed.
+
+    Parameters
+    ----------
+    low, high : float
+        Success probability at either level.
+    up, down : float
+        Probability that the level goes from low to high, and from high to low, after a stage.
+    start : float
+        Probability that the level of the first stage is high.
+
+    Examples
+    --------
+    >>> from decobandit import Problem, TwoLevel, solve
+    >>> channel = TwoLevel(low=0.2, high=0.6, up=0.05, down=0.1, start=0.5)
+    >>> round(solve(Problem.uniform(arms=2, horizon=3, prior=channel)).upper_bound, 3)
+    1.312
+    """
+
+    kind: Literal["two-level"] = "two-level"
+    low: Probability = Field(description="Success probability at the low level.")
+    high: Probability = Field(description="Success probability at the high level.")
+    up: Probability = Field(description="Probability of going from low to high after a stage.")
+    down: Probability = Field(description="Probability of going from high to low after a stage.")
+    start: Probability = Field(description="Probability that the first level is high.")
+
+    @property
+    def restless(self) -> bool:
+        return True
+
+    @model_validator(mode="after")
+    def _check_order(self) -> Self:
+        if self.low > self.high:
+            refuse(f"must be at least low, {self.low:g}", found=self.high, at=("high",))
+        return self
+
+    def arm_model(self, arm: Any) -> TwoLevelModel:
+        return TwoLevelModel(self.low, self.high, self.up, self.down, self.start)
+
+
+@dataclass(frozen=True)
+class TwoLevelModel(ArmModel):
+    """Statistics: pulls, belief. An outcome: 1 or 0."""
+
+    low: float
+    high: float
+    up: float
+    down: float
+    start: float
+
+    word = "two-level"
+    finite = True
+    ordered = True
+    has_law = False
+    restless = True
+    width = 2
+
+    @cached_property
+    def format(self) -> TwoLevelFormat:
+        return TwoLevelFormat(self)  # type: ignore[arg-type]  # formats of outcomes are shared
+
+    @property
+    def usual(self) -> tuple[float, float]:
+        return 0.0, 1.0
+
+    @property
+    def mean_range(self) -> tuple[float, float]:
+        return self.low, self.high
+
+    def states(self, pulls: int) -> float:
+        beliefs = self.beliefs(pulls)
+        return float(inf if beliefs is None else beliefs.size)
+
+    @lru_cache(maxsize=16)  # noqa: B019  # models are few and small
+    def beliefs(self, stages: int) -> Floats | None:
+        """Return the beliefs that so many stages may lead to, in order; None if they are many."""
+        every = last = np.array([self.start])
+        for _ in range(stages):
+            learned = [self.learned(last, np.full(last.shape, outcome)) for outcome in (0.0, 1.0)]
+            following = np.unique(self.drifted(np.concatenate([last, *learned])))
+            last = following[~np.isin(following, every)]
+            every = np.union1d(every, last)
+            if every.size > MAX_BELIEFS:
+                return None
+        return every
+
+    def reached(self, stages: int) -> Floats:
+        beliefs = self.beliefs(stages)
+        if beliefs is None:
+            raise TooLarge(
+                f"two-level arms: {stages} stages lead to more than {MAX_BELIEFS} beliefs; "
+                "use fewer stages, or simulate"
+            )
+        return beliefs
+
+    def initial(self) -> Stats:
+        return (0, self.start)
+
+    def pulls(self, stats: Floats) -> Floats:
+        return stats[..., 0]
+
+    def rate(self, belief: Floats) -> Floats:
+        """Return the probability of a good outcome, (...)."""
+        return np.asarray(self.low + (self.high - self.low) * belief)
+
+    def drifted(self, belief: Floats) -> Floats:
+        """Return beliefs after the levels have moved, (...)."""
+        return np.asarray(self.up + (1.0 - self.up - self.down) * belief)
+
+    def learned(self, belief: Floats, outcome: Floats) -> Floats:
+        """Return beliefs after an outcome, before the levels move; as they were if it cannot be."""
+        good = outcome > 0.5
+        chance = np.where(good, self.rate(belief), 1.0 - self.rate(belief))
+        likely = np.where(good, self.high, 1.0 - self.high)
+        possible = chance > 0.0
+        after = np.where(possible, belief * likely, belief) / np.where(possible, chance, 1.0)
+        return np.asarray(np.minimum(after, 1.0))
+
+    def mean(self, stats: Floats) -> Floats:
+        return self.rate(stats[..., 1])
+
+    def sd(self, stats: Floats) -> Floats:
+        b = stats[..., 1]
+        return np.asarray((self.high - self.low) * np.sqrt(b * (1.0 - b)))
+
+    def excess(self, stats: Floats, c: Floats) -> Floats:
+        chances, after = self.transitions(stats)
+        beyond = np.maximum(self.mean(after) - np.asarray(c)[..., None], 0.0)
+        return np.asarray((chances * beyond).sum(axis=-1))
+
+    def update(self, stats: Floats, outcome: Floats) -> Floats:
+        belief = self.drifted(self.learned(stats[..., 1], np.asarray(outcome)))
+        return np.stack(np.broadcast_arrays(stats[..., 0] + 1.0, belief), axis=-1)
+
+    def rested(self, drawn: Floats, stats: Floats) -> Floats:
+        return np.stack([stats[..., 0], self.drifted(stats[..., 1])], axis=-1)
+
+    def rest_transitions(self, stats: Floats) -> tuple[Floats, Floats]:
+        return np.ones((*stats.shape[:-1], 1)), self.rested(stats[..., 0], stats)[..., None, :]
+
+    def transitions(self, stats: Floats, truth: Stats | None = None) -> tuple[Floats, Floats]:
+        p = self.mean(stats)
+        after = [self.update(stats, np.full(p.shape, outcome)) for outcome in (0.0, 1.0)]
+        return np.stack([1.0 - p, p], axis=-1), np.stack(after, axis=-2)
+
+    def value(self, stats: Floats, outcome: Floats) -> Floats:
+        return outcome
+
+    # -- draws --------------------------------------------------------------------------------
+
+    def sample(self, stats: Floats, rng: np.random.Generator) -> Floats:
+        """Levels of now, 0 or 1."""
+        return np.asarray(rng.random(stats.shape[:-1]) < stats[..., 1], dtype=float)[..., None]
+
+    def mean_at(self, parameters: Floats) -> Floats:
+        return self.rate(parameters[..., 0])
+
+    def sample_outcome(self, parameters: Floats, stats: Floats, rng: np.random.Generator) -> Floats:
+        drawn = rng.random(parameters.shape[:-1]) < self.mean_at(parameters)
+        return np.asarray(drawn, dtype=float)
+
+    def stream(self, parameters: Floats, pulls: int, rng: np.random.Generator) -> Floats:
+        """Return the outcome of a pull at every stage: the levels move whatever is pulled."""
+        shape = (pulls, *parameters.shape[:-1])
+        moves, outcomes = rng.random(shape), rng.random(shape)
+        if parameters.shape[-1]:
+            level = parameters[..., 0]
+        else:
+            level = np.asarray(rng.random(shape[1:]) < self.start, dtype=float)
+        drawn = np.empty(shape)
+        for t in range(pulls):
+            drawn[t] = outcomes[t] < self.rate(level)
+            level = np.asarray(moves[t] < self.drifted(level), dtype=float)
+        return np.moveaxis(drawn, 0, -1)
+
+
+class TwoLevelFormat(BernoulliFormat):
+    """Statistics are written belief/pulls; a tally is the outcomes in the order of the pulls."""
+
+    model: TwoLevelModel  # type: ignore[assignment]
+    no_tally: Stats = ()
+    tally_form = "outcomes in the order of the pulls, such as 1+0", "+"
+
+    def describe(self, stats: Stats) -> str:
+        return f"P(high) {stats[1]:.4g}"
+
+    def write(self, stats: Stats) -> str:
+        return f"{shortest(stats[1])}/{int(stats[0])}"
+
+    def read(self, text: str) -> Stats:
+        belief, slash, pulls = text.strip().partition("/")
+        try:
+            if not slash or not is_count(pulls):
+                raise ValueError
+            stats = (int(pulls), float_from(belief))
+        except ValueError:
+            raise InvalidArgument(f"{text!r}; must be belief/pulls, for example 0.4/2") from None
+        self.check(stats)
+        return stats
+
+    def check(self, stats: Stats) -> None:
+        if stats[0] < 0 or not 0.0 <= stats[1] <= 1.0:
+            rule = "must be a belief from 0 to 1, and pulls zero or more"
+            raise InvalidArgument(f"{self.write(stats)}; {rule}")
+
+    def read_truth(self, value: object) -> Stats:
+        if value not in ("-", None):
+            rule = 'must be "-": the level of an arm is drawn, and moves'
+            raise InvalidArgument(f"{shown(value)} is not allowed; {rule}")
+        return ()
+
+    def traced(self, outcomes: Sequence[Outcome]) -> tuple[Floats, Floats]:
+        numbers = np.array([self.read_outcome(outcome, ()) for outcome in outcomes]).reshape(-1)
+        stats = [np.array(self.model.initial(), dtype=float)]
+        for number in numbers:
+            stats.append(self.model.update(stats[-1], number))
+        return numbers, np.array(stats)
+
+    # a tally: the outcomes
+
+    def tally(self, outcomes: Sequence[Outcome]) -> Stats:
+        return tuple(float(self.plain(outcome)) for outcome in outcomes)
+
+    def tally_pulls(self, tally: Stats) -> int:
+        return len(tally)
+
+    def sole(self, tally: Stats) -> Outcome:
+        return int(tally[0])
+
+    def joined(self, tally: Stats, more: Stats) -> Stats:
+        return tally + more
+
+    def after_tally(self, stats: Stats, tally: Stats) -> Stats:
+        now = np.array(stats, dtype=float)
+        for outcome in tally:
+            now = self.model.update(now, np.array(outcome))
+        return tuple(now.tolist())
+
+    def tally_value(self, stats: Stats, tally: Stats) -> float:
+        return float(sum(tally))
+
+    def read_tally(self, text: str) -> Stats:
+        parts = [part.strip() for part in text.split("+")] if text.strip() else []
+        return tuple(self.read_outcome(part, ()) for part in parts)
+
+    def write_tally(self, tally: Stats) -> str:
+        return "+".join(str(int(outcome)) for outcome in tally)
