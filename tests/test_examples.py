@@ -225,6 +225,26 @@ def check_budget(names: Names) -> None:
         assert np.all(np.array(row) < np.array(names["bounds"]))
 
 
+def check_machine_repair(names: Names) -> None:
+    """The bound is concave in the crews, and its slope is the sum of the prices."""
+    slopes = np.diff(names["bounds"])
+    assert np.all(np.diff(slopes) < 1e-5)
+    for number, slope in zip(names["crews"], slopes, strict=False):
+        assert slope <= names["prices"][number].mean() + 1e-4
+        assert slope >= names["prices"][number + 1].mean() - 1e-4
+    assert np.all(np.array(names["values"]["deco"]) > 0.95 * np.array(names["bounds"]))
+    assert np.argsort(names["index"]).tolist() == [0, 2, 1]
+
+
+def check_health_calls(names: Names) -> None:
+    """Policies are near the bound, which more calls raise by less and less."""
+    bounds = np.array(names["bounds"])
+    assert np.all(np.diff(np.diff(bounds) / np.diff(names["calls"])) < 1e-3)
+    assert np.all(np.array(names["values"]["deco"]) > 0.98 * bounds)
+    assert np.all(np.array(names["values"]["equal"]) < 0.9 * bounds)
+    assert np.all(names["indices"][2] < names["prices"][:, None] + 1e-9)
+
+
 def check_random_end(names: Names) -> None:
     """Greedy does not look at the law: its rewards are differences of values at known ends."""
     known = [0.0, *(evaluate(Problem.uniform(2, n), "greedy").value for n in range(1, 60))]
@@ -368,6 +388,8 @@ CHECKS: dict[str, Callable[[Names], None]] = {
     "plot_judgements": check_judgements,
     "plot_platform_trial": check_platform_trial,
     "plot_budget": check_budget,
+    "plot_machine_repair": check_machine_repair,
+    "plot_health_calls": check_health_calls,
     "plot_random_end": check_random_end,
     "plot_shortlist": check_shortlist,
     "plot_event_counts": kind_examples.check_event_counts,

@@ -18,6 +18,8 @@ ORDER = (
     "plot_measurements.py",
     "plot_event_counts.py",
     "plot_own_arm.py",
+    "plot_machine_repair.py",
+    "plot_health_calls.py",
     "plot_reading_the_gap.py",
     "plot_wrong_prior.py",
     "plot_dask_cluster.py",

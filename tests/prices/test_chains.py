@@ -213,6 +213,16 @@ def test_whittle_index_is_where_pull_and_rest_are_equally_good_in_the_long_run(s
         assert worth[0, state] == pytest.approx(worth[1, state], abs=1e-9)
 
 
+def test_order_of_gittins_indices_is_not_optimal_where_arms_move_at_rest():
+    # docs/theory/restless.md: each arm pays once, so its Gittins index is what it pays
+    waits = Chain([[1, 0], [0, 1]], [[0, 1], [0, 1]], [0, 0], [0.6, 0])
+    leaves = Chain([[0, 1], [0, 1]], [[0, 1], [0, 1]], [0, 0], [0.5, 0])
+    problem = problem_of([waits, leaves], 2, 1)
+    assert optimum(problem).value == pytest.approx(1.1)
+    assert evaluate(problem, "greedy").value == pytest.approx(0.6)
+    assert evaluate(problem, "deco").value == pytest.approx(1.1)
+
+
 def test_whittle_refuses_chains_without_an_index():
     # a pull leads where rests pay: more states are worth it as the price rises
     rng = np.random.default_rng(0)
