@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -37,7 +37,8 @@ class OutcomeColumns:
     """Names of the columns of a table of outcomes.
 
     `arm` and `outcome`, one pull per row; where there is no `outcome`, `arm` and `seen`, as a trial
-    in batches of non-binary outcomes exports it, or `arm`, `good` and `pulls`.
+    in batches of non-binary outcomes exports it, or `arm`, `good` and `pulls`. Of problems with
+    segments, also `segment`.
     """
 
     arm: str = "arm"
@@ -45,6 +46,7 @@ class OutcomeColumns:
     good: str = "good"
     pulls: str = "pulls"
     seen: str = "seen"
+    segment: str = "segment"
 
 
 def read_outcomes(
@@ -55,6 +57,8 @@ def read_outcomes(
     outcome_column: str = "outcome",
     good_column: str = "good",
     pulls_column: str = "pulls",
+    segment: str | None = None,
+    segment_column: str = "segment",
 ) -> State:
     """Count the outcomes per arm in a table: one pull per row, or good outcomes and pulls.
 
@@ -75,6 +79,10 @@ def read_outcomes(
     good_column, pulls_column : str
         Where there is no column of outcomes: good outcomes, and outcomes in all. Several rows of an
         arm add up.
+    segment : str, optional
+        Of a problem with segments, and needed there: rows of this segment are counted.
+    segment_column : str
+        Column with the name of the segment.
 
     Returns
     -------
@@ -100,9 +108,17 @@ def read_outcomes(
     ...                   pulls_column="shown"))
     '3/5,1/4,0/0'
     """
-    refuse_restless(check_problem(problem), "recorded outcomes")
-    columns = OutcomeColumns(arm_column, outcome_column, good_column, pulls_column)
-    counter = _States(problem, columns)
+    whole = check_problem(problem, segments=True)
+    refuse_restless(whole, "recorded outcomes")
+    columns = OutcomeColumns(
+        arm_column, outcome_column, good_column, pulls_column, segment=segment_column
+    )
+    if segment is None and not whole.segments:
+        counter = _States(problem, columns)
+    else:
+        problem = whole.segment(segment)  # refuses unknown ones, and None
+        names = [one.name for one in whole.segments]
+        counter = _States(problem, columns, (segment, names))
     _read(counter, data)
     stats = [tuple(float(x) if x != int(x) else int(x) for x in sums) for sums in counter.found]
     state = State.of_stats(problem, stats)
@@ -135,8 +151,15 @@ def _read(counter: _Counter, data: str | Path | Any) -> None:
 class _Counter(ABC):
     """Counts the rows of one table."""
 
-    def __init__(self, problem: Problem, columns: OutcomeColumns) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        columns: OutcomeColumns,
+        segment: tuple[str, Sequence[str]] | None = None,
+    ) -> None:
+        """`segment`: the one whose rows count, and the names of all; None where there are none."""
         self._problem, self._columns, self._escaped = problem, columns, False
+        self._segment = segment
         self._position = {arm.name: i for i, arm in enumerate(problem.arms)}
         self.kinds = [problem.groups[k].model for k in problem.group_of_arm]
         self.found = [self.first(kind) for kind in self.kinds]  # of every arm
@@ -155,6 +178,8 @@ class _Counter(ABC):
         self._escaped = rows.escaped
         tally = self._reader(rows.names, rows.source)
         for where, row in rows.each:
+            if not self._counts(row, where):
+                continue
             counts = tally(row, where)
             if counts is None:
                 continue
@@ -165,9 +190,25 @@ class _Counter(ABC):
             except ValueError as error:
                 raise ProblemError(f"{where}: {error}") from None
 
+    def _counts(self, row: Row, where: str) -> bool:
+        """Whether a row is of the segment."""
+        if self._segment is None:
+            return True
+        segment, names = self._segment
+        name = _cell(row, self._columns.segment)
+        if self._escaped and original(name) in names:
+            name = original(name)
+        if name not in names:
+            raise ProblemError(
+                f"{where}: no segment is called {name!r}; segments: {', '.join(names)}"
+            )
+        return name == segment
+
     def _reader(self, header: Collection[str], source: str) -> _Reader:
         """How rows are read, by the columns that are there."""
         wanted, names = self._columns, set(header)
+        if self._segment is not None and wanted.segment not in names:
+            raise ProblemError(f"{source}: no column {wanted.segment!r}; the problem has segments")
         if wanted.arm in names and wanted.outcome in names:
             return self._by_outcome
         if {wanted.arm, wanted.seen} <= names:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from numbers import Real
 
 import numpy as np
@@ -13,24 +14,30 @@ from .model import Problem
 from .models.normal import NormalNormal
 from .models.poisson import GammaPoisson
 from .problem_argument import check_problem
+from .shrinkage import shrunk_stats
 from .state import State
 from .states import States
 
 MIN_BUDGET = 1e-9  # of what is left of a problem
 
 
-def with_history(problem: Problem, history: State, *, discount: float = 1.0) -> Problem:
+def with_history(
+    problem: Problem, history: State | Mapping[str, State], *, discount: float = 1.0
+) -> Problem:
     """Return the problem with priors updated by earlier, discounted outcomes.
 
     An outcome counts as `discount` of one of the problem's own: a power prior. Its effective sample
-    size is that of the prior before, plus `discount` times the earlier pulls.
+    size is that of the prior before, plus `discount` times the earlier pulls. In a problem with
+    segments, outcomes of other segments count, too, by less the more the segments differ
+    (`shrinkage.py` has the formula).
 
     Parameters
     ----------
     problem : Problem
         With the priors before.
-    history : State
-        Earlier outcomes of every arm, as `State.parse` or `read_outcomes` give them; any number.
+    history : State or mapping of str to State
+        Earlier outcomes of every arm, as `State.parse` or `read_outcomes` give them; any number. Of
+        a problem with segments, by segment; those left out have none.
     discount : float
         What an earlier outcome counts, from 0 (nothing) to 1 (as much as a new one).
 
@@ -52,20 +59,53 @@ def with_history(problem: Problem, history: State, *, discount: float = 1.0) -> 
     >>> prior = with_history(vague, earlier, discount=0.2).arms[0].prior
     >>> round(prior.mean, 3), round(prior.sd, 3)
     (2.988, 0.631)
+
+    Two segments that differ somewhat:
+
+    >>> from decobandit import Arm, Segment
+    >>> segments = (Segment("EU", 0.6), Segment("US", 0.4))
+    >>> vague = Problem(arms=[Arm(name="new")], horizon=40, segments=segments)
+    >>> earlier = {"EU": State.parse("30/100"), "US": State.parse("45/100")}
+    >>> prior = with_history(vague, earlier).arms[0].priors["EU"]
+    >>> round(prior.good, 2), round(prior.bad, 2)
+    (42.73, 85.33)
     """
-    check_problem(problem)
+    check_problem(problem, segments=True)
     if isinstance(discount, bool) or not isinstance(discount, Real) or not 0 <= discount <= 1:
         raise InvalidArgument(
             f"discount: {shown(discount)} is not allowed; must be 0 to 1", field="discount"
         )
-    history.check_outcomes(problem)
+    if bool(problem.segments) != isinstance(history, Mapping):
+        form = "a state for each segment by name" if problem.segments else "one state"
+        raise InvalidArgument(f"history: must be {form}", field="history")
+    if isinstance(history, Mapping):
+        for name in history:
+            problem.segment(name)  # refuses unknown ones
+        names = [segment.name for segment in problem.segments]
+        parts = [problem.segment(name) for name in names]
+        states = [history.get(name) or State.before(parts[0]) for name in names]
+    else:
+        names, parts, states = [], [problem], [history]
+    for part, state in zip(parts, states, strict=True):
+        state.check_outcomes(part)
     arms = []
-    for arm, stats in zip(problem.arms, history.stats(problem), strict=True):
+    for k, arm in enumerate(problem.arms):
+        stats = np.stack([state.stats(problem)[k] for state in states])
+        if not stats.any():
+            arms.append(arm)
+            continue
         try:
-            prior = model_of(arm).posterior(float(discount) * stats) if stats.any() else arm.prior
+            rows = shrunk_stats(arm, stats) if names else stats
+            priors = [
+                model_of(part.arms[k]).posterior(float(discount) * row)
+                for part, row in zip(parts, rows, strict=True)
+            ]
         except ValueError as error:
             raise InvalidArgument(f"{arm.name}: {error}") from None
-        arms.append(arm.model_copy(update={"prior": prior}))
+        changes = (
+            {"priors": dict(zip(names, priors, strict=True))} if names else {"prior": priors[0]}
+        )
+        arms.append(arm.model_copy(update=changes))
     return problem.model_copy(update={"arms": arms})
 
 

@@ -237,6 +237,10 @@ class ArmModel(ABC):
             f"an arm of {self.word} states has no prior that outcomes could change"
         )
 
+    def log_evidence(self, stats: Floats) -> Floats:
+        """Log probability of outcomes with these statistics, (...), up to a term without prior."""
+        raise TypeError(f"{self.word} arms have no conjugate prior")
+
 
 def ahead_of(model: ArmModel, stats: Stats, count: int, most: int) -> tuple[Floats, Floats] | None:
     """Return `ArmModel.ahead` of one state: possible chances (J,) and statistics (J, width)."""
@@ -414,6 +418,14 @@ class PriorTable(Frozen):
 
 
 # -- outcomes of which only pulls and sum matter ------------------------------------------------
+
+
+def gamma_evidence(shape: float, rate: float, events: Floats, exposure: Floats) -> Floats:
+    """Log probability of events in an exposure, gamma prior, up to a term without prior."""
+    from scipy.special import gammaln
+
+    after = gammaln(shape + events) - (shape + events) * np.log(rate + exposure)
+    return np.asarray(after - gammaln(shape) + shape * math.log(rate))
 
 
 class SumModel(ArmModel):

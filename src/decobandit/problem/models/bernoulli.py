@@ -162,6 +162,12 @@ class BernoulliModel(ArmModel):
     def posterior(self, stats: Floats) -> BetaBernoulli:
         return BetaBernoulli(self.good + float(stats[0]), self.bad + float(stats[1]))
 
+    def log_evidence(self, stats: Floats) -> Floats:
+        from scipy.special import betaln
+
+        after = betaln(self.good + stats[..., 0], self.bad + stats[..., 1])
+        return np.asarray(after - betaln(self.good, self.bad))
+
 
 class BernoulliFormat(OutcomeFormat[BernoulliModel]):
     """Statistics are written good/pulls."""

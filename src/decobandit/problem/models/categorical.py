@@ -223,6 +223,14 @@ class CategoricalModel(ArmModel):
     def posterior(self, stats: Floats) -> DirichletCategorical:
         return DirichletCategorical((np.array(self.counts) + stats).tolist())
 
+    def log_evidence(self, stats: Floats) -> Floats:
+        from scipy.special import gammaln
+
+        before = np.array(self.counts)
+        classes = np.sum(gammaln(before + stats) - gammaln(before), axis=-1)
+        total = before.sum()
+        return np.asarray(classes - gammaln(total + stats.sum(axis=-1)) + gammaln(total))
+
 
 class CategoricalFormat(OutcomeFormat[CategoricalModel]):
     """Statistics are written as counts joined by +."""

@@ -22,7 +22,7 @@ from pydantic import Field
 from ...support import Floats, InvalidArgument, bisect, decay_integral, refuse, shown
 from ..fields import PriorWeight
 from ..model_base import plain_init
-from .base import LARGEST_SUM, PriorTable, Stats, SumFormat, SumModel, number_of
+from .base import LARGEST_SUM, PriorTable, Stats, SumFormat, SumModel, gamma_evidence, number_of
 
 NODES = 48  # of a quadrature over sums of times
 CENTRAL = 0.15865525393145707, 0.8413447460685429  # a normal law: one deviation from the mean
@@ -218,6 +218,9 @@ class ExponentialModel(SumModel):
 
     def posterior(self, stats: Floats) -> GammaExponential:
         return GammaExponential(self.shape + float(stats[0]), self.rate + float(stats[1]))
+
+    def log_evidence(self, stats: Floats) -> Floats:
+        return gamma_evidence(self.shape, self.rate, stats[..., 0], stats[..., 1])
 
 
 class ExponentialFormat(SumFormat[ExponentialModel]):

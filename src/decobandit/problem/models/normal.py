@@ -139,6 +139,12 @@ class NormalModel(SumModel):
     def posterior(self, stats: Floats) -> NormalNormal:
         return NormalNormal(mean=float(self.mean(stats)), sd=float(self.sd(stats)))
 
+    def log_evidence(self, stats: Floats) -> Floats:
+        k, n = self.prior_pulls, stats[..., 0]
+        away = (stats[..., 1] - n * self.prior_mean) / self.noise_sd  # variance n + n^2/k
+        some = np.maximum(n, 1.0)  # without outcomes nothing is away
+        return np.asarray(-0.5 * (away**2 / (some * (1.0 + n / k)) + np.log1p(n / k)))
+
 
 class NormalFormat(SumFormat[NormalModel]):
     """Outcomes are finite numbers."""

@@ -13,7 +13,17 @@ from pydantic import Field
 from ...support import Floats, Ints, InvalidArgument, int_from, shown
 from ..fields import PriorWeight
 from ..model_base import plain_init
-from .base import Outcome, PriorTable, Stats, SumFormat, SumModel, is_whole, no_outcome, number_of
+from .base import (
+    Outcome,
+    PriorTable,
+    Stats,
+    SumFormat,
+    SumModel,
+    gamma_evidence,
+    is_whole,
+    no_outcome,
+    number_of,
+)
 
 MOST_COUNTS = 64  # that transitions tell apart
 TAIL = 1e-9  # chance of counts beyond them
@@ -184,6 +194,9 @@ class PoissonModel(SumModel):
 
     def posterior(self, stats: Floats) -> GammaPoisson:
         return GammaPoisson(shape=self.shape + float(stats[1]), rate=self.rate + float(stats[0]))
+
+    def log_evidence(self, stats: Floats) -> Floats:
+        return gamma_evidence(self.shape, self.rate, stats[..., 1], stats[..., 0])
 
 
 class PoissonFormat(SumFormat[PoissonModel]):
