@@ -46,6 +46,8 @@ test = { kind = "posterior", threshold = 0.9 }
 draws = 50
 """
 )
+SEGMENT = '[[segments]]\nname = "EU"\nshare = 1.0\n'
+STOPPING = DESIGN.replace("0.95", "0.6").replace("0.9 }", "0.6 }")
 SCENARIOS = """
 [[design.scenarios]]
 name = "null"
@@ -63,6 +65,7 @@ FILES = {
     "pair.toml": PAIR,
     "paid.toml": 'horizon = 4\nbudget = 3\n[[arms]]\nname = "a"\ncost = 1\ncount = 2\n',
     "arm.toml": 'name = "late"\n',
+    "segments.toml": STOPPING.replace("[[arms]]", SEGMENT + "[[arms]]", 1),
     "long.toml": PAIR.replace("6", "40"),
     "batches.toml": BATCHES,
     "deployed.toml": DEPLOYED,
@@ -72,7 +75,7 @@ FILES = {
     "shared_classes.toml": "pulls_per_stage = 4\nrepeat = true\n" + CLASSES,
     "design.toml": DESIGN + SCENARIOS,
     "delayed.toml": DELAYED,
-    "stopping.toml": DESIGN.replace("0.95", "0.6").replace("0.9 }", "0.6 }"),
+    "stopping.toml": STOPPING,
     "study.toml": (
         'policies = ["equal", "greedy"]\ndraws = 20\nper_draw = 1\n'
         "[[problems]]\narms = 2\nhorizon = 4\n"
@@ -267,7 +270,13 @@ def _ends(session: Session) -> None:
     for _ in range(2):
         slot = session("trial ask", "roll-out", *db)
         session("trial tell", "roll-out", slot["id"], "good", *db)
-    for name in ("ruled", "roll-out"):
+    segments = session.file("segments.toml")
+    session("trial new", segments, "--policy", "deco", "--name", "visits", *db)
+    session("trial status", "visits", *db)
+    for _ in range(2):
+        slot = session("trial ask", "visits", "--segment", "EU", *db)
+        session("trial tell", "visits", slot["id"], int(slot["arm"] == "b"), *db)
+    for name in ("ruled", "roll-out", "visits"):
         session("trial status", name, *db)
         session("trial report", name, *db)
     session("trial list", *db)

@@ -262,12 +262,18 @@ def _plan(trial: Trial, store: Store) -> dict[str, Any]:
 
 def _print_plan(trial: Trial, db: str | None) -> None:
     print(f"trial {trial.name} ({trial.id}): {trial.policy}, {trial.problem.described()}")
-    best = trial.settings.best_bound
-    if best is None:
+    best, segments = trial.settings.best_bound, trial.settings.segments
+    for name, settings in segments.items():
+        print(f"{name}: {settings.problem.described()}")
+        if settings.best_bound is not None:
+            print(f"  {said_of(settings.best_bound)}, of those that count its visitors only")
+    if not segments and best is None:
         print(f"{trial.policy} needs no prices; no bound: the dual was not solved")
-    else:
+    elif best is not None:
         print(said_of(best))
     place = f" --db {shlex.quote(db)}" if db else ""
+    for segment in trial.problem.segments[:1]:
+        place = f" --segment {shlex.quote(segment.name)}{place}"
     allow = f" --allow-policy {trial.policy}" if ":" in trial.policy else ""
     print(f"next: deco trial ask {shlex.quote(trial.name)}{allow}{place}")
 
@@ -303,11 +309,12 @@ def list_all(
 def ask(
     here: Trial,
     subject: Annotated[str | None, shown("ID", "Subject; asking again repeats the answer.")] = None,
+    segment: Annotated[str | None, shown("NAME", "Segment of the visitor.")] = None,
     note: Annotated[str | None, shown("TEXT", "Note for the log.")] = None,
     **request: Unpack[Request],
 ) -> Allocation:
     """Allocate the next stage, with the reason."""
-    return here.ask(subject=subject, note=note, **request)
+    return here.ask(subject=subject, segment=segment, note=note, **request)
 
 
 @changes_trial
@@ -368,11 +375,15 @@ def status(here: Trial, stale_after: StaleAfter = 72.0, as_json: AsJson = False)
 
     ledger = ledger_of(here.store, here.id)
     content, stale = here.status_at(ledger), stale_ids(ledger.since, stale_after)
+    names: list[str | None] = [one.name for one in content.segments] or [None]
+    declared = {name: here.declared(segment=name) for name in names}
     if as_json:
-        print_json(content.to_dict() | {"declared": here.declared(), "stale": stale})
-    else:
-        print_status(content, {allocation: ledger.since[allocation] for allocation in stale})
-        print_verdict(content, here.looks(), here.declared())
+        whole = None if content.segments else declared[None]
+        print_json(content.to_dict() | {"declared": whole, "stale": stale})
+        return
+    print_status(content, {allocation: ledger.since[allocation] for allocation in stale})
+    for name in names:
+        print_verdict(content, here.looks(segment=name), declared[name], name)
 
 
 arm = Commands(name="arm", help="Let arms join or leave a running trial.")

@@ -17,6 +17,7 @@ from .taking import option, options_of, taking_open, with_options
 if TYPE_CHECKING:
     from ..trials import Allocation, ArmStatus, Status, Store, Summary, Trial
     from ..trials.decider import LookResult
+    from ..trials.status import SegmentStatus
 
 MAX_NAMED = 8  # arms that are named in a line
 
@@ -38,7 +39,7 @@ def print_answer(answer: Allocation | Summary, here: Trial) -> None:
 
 def print_allocation(slot: Allocation, here: Trial) -> None:
     """Print the arm, or pulls by arm, and the allocation id."""
-    about = "" if slot.subject is None else f", subject {slot.subject}"
+    about = about_slot(slot)
     if slot.arm is not None:
         state = f"{slot.state} {here.named(slot)}".strip()
         print(f"{slot.arm}   (allocation {slot.id}, {state}{about})")
@@ -47,6 +48,12 @@ def print_allocation(slot: Allocation, here: Trial) -> None:
         _print_arms(slot)
     if slot.state == "open" and not slot.told:
         print(slot.reason)
+
+
+def about_slot(slot: Allocation) -> str:
+    """Return subject and segment, where there are some."""
+    subject = "" if slot.subject is None else f", subject {slot.subject}"
+    return subject if slot.segment is None else f"{subject}, segment {slot.segment}"
 
 
 def _print_arms(slot: Allocation) -> None:
@@ -77,11 +84,13 @@ def print_allocations(slots: Sequence[Allocation]) -> None:
             str(slot.pending),
             slot.state,
             slot.subject or "",
+            *([] if slot.segment is None else [slot.segment]),
         ]
         for slot in slots
     ]
-    titles = ["allocation", "stage", "arm", "told", "pending", "state", "subject"]
-    print_table("", titles, rows, text=["allocation", "arm", "state", "subject"])
+    titles = ["allocation", "stage", "arm", "told", "pending", "state", "subject", "segment"]
+    texts = ["allocation", "arm", "state", "subject", "segment"]
+    print_table("", titles[: len(rows[0])], rows, text=texts)
 
 
 def named_pulls(pulls: Mapping[str, int]) -> str:
@@ -123,6 +132,25 @@ def print_status(status: Status, stale: Mapping[str, str]) -> None:
 
     `stale`: when the open allocations that are overdue were made.
     """
+    title = f"{status.name}: {status.told} of {status.slots} outcomes told"
+    for one in status.segments:
+        _print_status_arms(f"{one.name}: {one.told} of {one.allocated} outcomes told", one)
+        if one.next_arm is not None:
+            print(f"next in {one.name}: {one.reason}")
+    _print_status_arms(title, status)
+    for slot in status.open:
+        overdue = f", stale: since {stale[slot.id][:16]}" if slot.id in stale else ""
+        what = slot.arm or f"{slot.pending} of {slot.size} pulls"
+        print(f"open: {what} (allocation {slot.id}{about_slot(slot)}{overdue})")
+    for change in status.arm_changes:
+        what = "joined" if change.kind == "arm_added" else "left"
+        print(f"{change.arm} {what} at stage {change.stage} (by {change.by}): {change.reason}")
+    _print_cancellations(status)
+    _print_outlook(status)
+
+
+def _print_status_arms(title: str, status: Status | SegmentStatus) -> None:
+    """Print the arms of a trial or of a segment; those of all segments have counts only."""
     from ..problem.models.base import rounded
 
     ranked = sorted(status.arms, key=lambda arm: (arm.name != status.next_arm, -(arm.index or 0.0)))
@@ -141,30 +169,24 @@ def print_status(status: Status, stale: Mapping[str, str]) -> None:
             arm.code,
             rounded(arm.seen) if arm.seen else f"{arm.good}/{(arm.good or 0) + (arm.bad or 0)}",
             str(arm.open or ""),
-            arm.posterior or f"Beta({arm.posterior_good:g}, {arm.posterior_bad:g})",
+            *([posterior(arm)] if known else []),
             *(digits(getattr(arm, key)) for key in facts.values()),
         ]
 
+    def posterior(arm: ArmStatus) -> str:
+        return arm.posterior or f"Beta({arm.posterior_good:g}, {arm.posterior_bad:g})"
+
+    known = any(arm.posterior or arm.posterior_good is not None for arm in status.arms)
     counts = "good/told" if all(arm.seen is None for arm in status.arms) else "on record"
 
     print_table(
-        f"{status.name}: {status.told} of {status.slots} outcomes told",
-        ["", "arm", "code", counts, "open", "posterior", *facts],
+        title,
+        ["", "arm", "code", counts, "open", *["posterior"] * known, *facts],
         map(row, ranked[:MOST_ROWS]),
         text=["", "arm", "code"],
     )
     if len(ranked) > MOST_ROWS:
         print(f"({len(ranked) - MOST_ROWS} more arms)")
-    for slot in status.open:
-        about = "" if slot.subject is None else f", subject {slot.subject}"
-        overdue = f", stale: since {stale[slot.id][:16]}" if slot.id in stale else ""
-        what = slot.arm or f"{slot.pending} of {slot.size} pulls"
-        print(f"open: {what} (allocation {slot.id}{about}{overdue})")
-    for change in status.arm_changes:
-        what = "joined" if change.kind == "arm_added" else "left"
-        print(f"{change.arm} {what} at stage {change.stage} (by {change.by}): {change.reason}")
-    _print_cancellations(status)
-    _print_outlook(status)
 
 
 def _print_cancellations(status: Status) -> None:
@@ -193,7 +215,9 @@ def _print_outlook(status: Status) -> None:
         print(f"the trial is over; keep {status.deployment}")
     elif status.finished:
         print("the trial is over")
-    if status.upper_bound is None:
+    if status.segments:
+        print(f"reward so far {digits(status.earned)}")
+    elif status.upper_bound is None:
         print(f"reward so far {digits(status.earned)}; no bound: the dual was not solved")
     else:
         print(
@@ -210,19 +234,24 @@ def _print_outlook(status: Status) -> None:
 
 
 def print_verdict(
-    status: Status, looks: Sequence[LookResult], declared: tuple[str, ...] | None
+    status: Status,
+    looks: Sequence[LookResult],
+    declared: tuple[str, ...] | None,
+    segment: str | None = None,
 ) -> None:
-    """Print the last interim look and the arms declared."""
+    """Print the last interim look and the arms declared, of a segment where there are some."""
     if status.rules is None:
         return
     against = status.rules.get("control")
     what = "best" if against is None else "better than control"
+    where = "" if segment is None else f"{segment}: "
     if looks:
         last = looks[-1]
         texts = ", ".join(f"{arm} {p:.3f}" for arm, p in last.probabilities.items())
-        print(f"looks: {len(looks)}, the last after {last.outcomes} outcomes; P({what}): {texts}")
+        times = f"looks: {len(looks)}, the last after {last.outcomes} outcomes"
+        print(f"{where}{times}; P({what}): {texts}")
     if declared is not None:
-        print(f"declared {what}: {', '.join(declared) or 'no arm'}")
+        print(f"{where}declared {what}: {', '.join(declared) or 'no arm'}")
 
 
 # -- how the commands of `deco trial` and `deco token` open a database and a trial -----------------

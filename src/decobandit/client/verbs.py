@@ -83,10 +83,18 @@ class RemoteTrial(Verbs[One, Many]):
     # -- allocations --------------------------------------------------------------------------
 
     def ask(
-        self, *, subject: str | None = None, note: str | None = None, key: str | None = None
+        self,
+        *,
+        subject: str | None = None,
+        segment: str | None = None,
+        note: str | None = None,
+        key: str | None = None,
     ) -> One:
-        """Allocate the next stage: one arm, or pulls by arm; the same subject gets the same."""
-        return self._change("ask", subject=subject, note=note, key=key)
+        """Allocate the next stage: one arm, or pulls by arm; the same subject gets the same.
+
+        `segment`: that of the visitor, needed where the trial has segments.
+        """
+        return self._change("ask", subject=subject, segment=segment, note=note, key=key)
 
     def tell(
         self,
@@ -147,9 +155,9 @@ class RemoteTrial(Verbs[One, Many]):
         """Return the state of the trial; for an operator, the pending allocations."""
         return self._get()
 
-    def why(self) -> One:
-        """Return the numbers behind the next decision."""
-        return self._get("why")
+    def why(self, *, segment: str | None = None) -> One:
+        """Return the numbers behind the next decision, of a segment where there are some."""
+        return self._get("why", segment=segment)
 
     def events(self) -> Many:
         """Return all events of the log."""
@@ -166,8 +174,8 @@ class RemoteTrial(Verbs[One, Many]):
 
         def frame(log: list[Answer], status: Mapping[str, Any] = MappingProxyType({})) -> Any:
             events = [event_from(event.to_dict()) for event in log]
-            arms = [arm.to_dict() for arm in status.get("arms", ())]
-            return TrialTables(events, arms).to_frame(table, kind=kind)
+            tree = status.to_dict() if isinstance(status, Answer) else status
+            return TrialTables(events, tree).to_frame(table, kind=kind)
 
         return self._sender.fetch(*requests, read=frame)
 
@@ -175,9 +183,9 @@ class RemoteTrial(Verbs[One, Many]):
         """Return rates with intervals, P(best), shares over time, deviations, the log check."""
         return self._get("report", control=control)
 
-    def episode(self) -> One:
-        """Compare the recorded outcomes with the prices."""
-        return self._get("path")
+    def episode(self, *, segment: str | None = None) -> One:
+        """Compare the recorded outcomes with the prices, of a segment where there are some."""
+        return self._get("path", segment=segment)
 
     def export(self) -> One:
         """Export the trial; `verify_export` and `replay_export` check its `to_dict()`."""

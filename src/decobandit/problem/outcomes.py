@@ -116,9 +116,9 @@ def read_outcomes(
     if segment is None and not whole.segments:
         counter = _States(problem, columns)
     else:
-        problem = whole.segment(segment)  # refuses unknown ones, and None
-        names = [one.name for one in whole.segments]
-        counter = _States(problem, columns, (segment, names))
+        name = segment or ""
+        problem = whole.segment(name)  # refuses unknown ones
+        counter = _States(problem, columns, (name, [one.name for one in whole.segments]))
     _read(counter, data)
     stats = [tuple(float(x) if x != int(x) else int(x) for x in sums) for sums in counter.found]
     state = State.of_stats(problem, stats)

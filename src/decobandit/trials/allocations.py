@@ -88,7 +88,7 @@ class Allocation(Shown):
 
     id: str = doc("Random id.")
     arm: str | None = doc("Name of the arm of a single pull; null where there are several pulls.")
-    stage: int = doc("From 0.")
+    stage: int = doc("From 0; counted by segment, where there are some.")
     reason: str = doc("Why this arm, or these numbers.")
     state: AllocationState = doc(
         "open: outcomes are pending; told: all that were not cancelled are recorded; cancelled: "
@@ -108,6 +108,9 @@ class Allocation(Shown):
     pending: int = doc("Pulls without an outcome yet.", default=0)
     arms: tuple[ArmPulls, ...] = doc(
         "Pulls of every arm with some, in the order of the problem.", default=()
+    )
+    segment: str | None = doc(
+        "Segment that the ask named; null in a trial without segments.", default=None
     )
 
     @property
@@ -166,6 +169,7 @@ def new_allocation(
         pulls=pulls,
         pending=sum(pulls.values()),
         arms=parts,
+        segment=data.get("segment"),
     )
 
 

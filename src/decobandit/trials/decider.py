@@ -35,6 +35,7 @@ from .decisions import (
     average_clause,
     batch_clause,
     batch_decision,
+    beyond_plan,
     decide,
     deployment,
     one_by_one,
@@ -87,6 +88,8 @@ class Decider:
 
     def is_short(self, stage: int) -> bool:
         """Tell whether writers may wait for a decision: no search, and no table left to make."""
+        if stage >= self.settings.problem.horizon:
+            return True
         prepared = self.cost in SHORT_DECISIONS and stage >= self._prepared_from
         return prepared and self.policy.has_tables(stage)
 
@@ -123,9 +126,21 @@ class Decider:
         def draws() -> np.random.Generator:
             return np.random.default_rng(seed)
 
+        problem, allowed = self.settings.problem, np.ones(self.settings.problem.n_arms, np.bool_)
+        if self.ruled is not None:
+            result = self.ruled.result(ledger)
+            if result.stopped:
+                what = "the trial" if ledger.segment is None else f"segment {ledger.segment}"
+                raise Stopped(
+                    f"{what} was stopped by its rules ({result.stopped}) at the look after "
+                    f"{result.outcomes} outcomes: no more arms are allocated"
+                )
+            allowed = result.allowed[0]
+        if pending.stage >= problem.horizon:  # of a segment
+            return beyond_plan(problem, pending, allowed.tolist())
         if self.ruled is None:
             return allot(self.policy, pending, prices, draws=draws)
-        return _decide_by_rules(self.ruled, ledger, pending, prices, draws)
+        return _decide_by_rules(self.ruled, result, pending, prices, draws)
 
     def deployment(self, ledger: Ledger) -> tuple[int, ...]:
         """Choose the arms to deploy, when all slots have outcomes."""
@@ -292,15 +307,10 @@ class LiveRules(RuledPolicy):
 
 
 def _decide_by_rules(
-    ruled: LiveRules, ledger: Ledger, pending: PendingState, prices: Floats | None, draws: Draws
+    ruled: LiveRules, result: LookState, pending: PendingState, prices: Floats | None, draws: Draws
 ) -> Decision:
-    """Decide the next stage under rules; `Stopped` after a look that stopped the trial."""
-    result, problem = ruled.result(ledger), ruled.problem
-    if result.stopped:
-        raise Stopped(
-            f"the trial was stopped by its rules ({result.stopped}) at the look after "
-            f"{result.outcomes} outcomes: no more arms are allocated"
-        )
+    """Decide the next stage under rules."""
+    problem = ruled.problem
     pending.check(problem)
     if not problem.repeat:
         return one_by_one(

@@ -277,6 +277,32 @@ def one_pull(problem: Problem, arm: int) -> tuple[int, ...]:
     return tuple(int(k == arm) for k in range(problem.n_arms))
 
 
+def beyond_plan(problem: Problem, pending: PendingState, allowed: Sequence[bool]) -> Decision:
+    """Decide for a visitor of a segment that got more than its share made plausible.
+
+    No later visitor is planned for, so the arms of the largest expected reward are pulled.
+    """
+    rewards = expected_rewards(problem, replace(pending, stage=problem.horizon - 1))
+    left, chosen = [k for k in range(problem.n_arms) if allowed[k]], list[int]()
+    for _ in range(problem.pulls_per_stage):
+        tied = tied_arms(rewards, tuple(left), tie_tolerance(problem))
+        chosen.append(break_tie(tied, pending.pulls, DEFAULT_TIES))
+        left.remove(chosen[-1])
+    terms = (
+        f"{problem.arms[k].name}: expected reward {_number(rewards[k])}, the largest"
+        for k in chosen
+    )
+    return Decision(
+        pulls=tuple(int(k in chosen) for k in range(problem.n_arms)),
+        stage=pending.stage,
+        price=None,
+        expected_reward=tuple(rewards.tolist()),
+        index=None,
+        value_of_information=None,
+        reason=f"{' | '.join(terms)}; the segment has more visitors than its share made plausible",
+    )
+
+
 def deployment(
     policy: Policy, pending: PendingState, *, rng: np.random.Generator | None = None
 ) -> tuple[int, ...]:

@@ -12,12 +12,11 @@ from typing import Any
 
 from .._version import __version__
 from ..support import Columns, Tables, Tabular, columns_of, harmless
-from .decider import Decider
 from .event_log import now
 from .events import Event, canonical, digest
 from .ledger import Ledger
 from .settings import in_order
-from .status import status_of
+from .status import Deciders, status_of
 
 EXPORT_FORMAT = "decobandit-trial-1"
 UTC_ZONE = "+00:00"
@@ -25,10 +24,14 @@ LINES = 500  # of CSV per piece
 
 
 def export_parts(
-    ledger: Ledger, decider: Decider, *, version: str = __version__, exported_at: str | None = None
+    ledger: Ledger,
+    deciders: Deciders,
+    *,
+    version: str = __version__,
+    exported_at: str | None = None,
 ) -> dict[str, Any]:
     """Return everything that follows from the events of a trial, with a checksum."""
-    status = replace(status_of(ledger, decider), version=version).to_dict()
+    status = replace(status_of(ledger, deciders), version=version).to_dict()
     parts = {
         "format": EXPORT_FORMAT,
         "trial": ledger.trial,
@@ -159,9 +162,10 @@ def outcome_rows(
             if event.kind != "cancelled":
                 courses[slot_id]["told_at"] = event.at
     rows = _rows(ledger, courses, masked=masked)
+    segment = ("segment",) * bool(ledger.problem.segments)
     if ledger.problem.pulls_per_stage == 1 and not ledger.problem.repeat:
-        return rows, MASKED_COLUMNS if masked else COLUMNS
-    return rows, MASKED_BATCH_COLUMNS if masked else BATCH_COLUMNS
+        return rows, (*(MASKED_COLUMNS if masked else COLUMNS), *segment)
+    return rows, (*(MASKED_BATCH_COLUMNS if masked else BATCH_COLUMNS), *segment)
 
 
 def _rows(
@@ -176,6 +180,7 @@ def _rows(
             "outcome": "" if slot.outcome is None else slot.outcome,
             "subject": slot.subject or "",
             "note": slot.note or "",
+            "segment": slot.segment,
         }
         codes = {part.arm: ledger.codes[ledger.position(part.arm)] for part in slot.arms}
         parts = sorted(slot.arms, key=lambda part: in_order(codes[part.arm]) if masked else ())
@@ -215,16 +220,17 @@ def _csv(rows: Iterable[dict[str, Any]], columns: Sequence[str]) -> Iterator[str
 # -- tables ---------------------------------------------------------------------------------------
 
 # text columns that may be empty
-TEXT_COLUMNS = frozenset({"told_at", *_ABOUT[1:3], *_ABOUT[4:], "seen", "posterior", "key"})
+_TEXTS = ("told_at", "seen", "posterior", "key", "segment")
+TEXT_COLUMNS = frozenset({*_TEXTS, *_ABOUT[1:3], *_ABOUT[4:]})
 
 
 def trial_tables(
-    events: Callable[[], Iterable[Event]], arms: Callable[[], Iterable[Mapping[str, Any]]]
+    events: Callable[[], Iterable[Event]], status: Callable[[], Mapping[str, Any]]
 ) -> Tables:
-    """Return the tables of a trial by name, from its log and the arms of its status."""
+    """Return the tables of a trial by name, from its log and its status."""
     return {
         "allocations": lambda: outcome_columns(events()),
-        "arms": lambda: arm_columns(arms()),
+        "arms": lambda: arm_columns(status()),
         "events": lambda: event_columns(events()),
     }
 
@@ -232,12 +238,12 @@ def trial_tables(
 class TrialTables(Tabular):
     """Tables of a trial whose log and status are in memory."""
 
-    def __init__(self, events: Sequence[Event], arms: Sequence[Mapping[str, Any]]) -> None:
-        self._events, self._arms = events, arms
+    def __init__(self, events: Sequence[Event], status: Mapping[str, Any]) -> None:
+        self._events, self._status = events, status
 
     def tables(self) -> Tables:
         """Return columns by the name of the table."""
-        return trial_tables(lambda: self._events, lambda: self._arms)
+        return trial_tables(lambda: self._events, lambda: self._status)
 
 
 def outcome_columns(events: Iterable[Event]) -> Columns:
@@ -250,9 +256,11 @@ def outcome_columns(events: Iterable[Event]) -> Columns:
     )
 
 
-def arm_columns(arms: Iterable[Mapping[str, Any]]) -> Columns:
-    """Return a row per arm."""
-    columns = columns_of(arms, words=TEXT_COLUMNS)
+def arm_columns(status: Mapping[str, Any]) -> Columns:
+    """Return a row per arm; with segments, one per segment and arm, then the arms in all."""
+    rows = [row | {"segment": one["name"]} for one in status["segments"] for row in one["arms"]]
+    last = {"segment": None} if rows else {}
+    columns = columns_of([*rows, *(row | last for row in status["arms"])], words=TEXT_COLUMNS)
     return {"arm": columns.pop("name"), **columns}
 
 

@@ -3,6 +3,9 @@
 A ledger is never changed; `extended` makes a new one. It does not depend on the order in which
 outcomes were recorded: they are counted, and the stage follows from the number of slots in use.
 
+Segments have ledgers of their own (`of`), with their allocations, counts, looks and clock; a trial
+without segments is its own only segment. Subjects, limits and slots are those of the whole trial.
+
 Only this module decides which event may follow: `following` applies the event of a request and
 raises the error for its sender; `extended` applies events on record, where an illegal one means
 damage.
@@ -17,7 +20,7 @@ from dataclasses import replace
 from typing import Literal
 
 from ..problem import ArmModel, Problem, Seen, State
-from ..support import InvalidArgument, look_alike_keys
+from ..support import InvalidArgument, Unsupported, look_alike_keys
 from .allocations import (
     Allocation,
     changed,
@@ -28,7 +31,7 @@ from .allocations import (
     told_counts,
 )
 from .arm_changes import ARM_KINDS, ArmChange, arm_of, known_with, with_arm, without_arm
-from .errors import Closed, Contradiction, Damaged, LimitReached, NoFreeSlot, NotFound
+from .errors import Closed, Contradiction, Damaged, LimitReached, NoFreeSlot, NotFound, TrialError
 from .events import GENESIS, Event
 from .requests import Answered, Cancellation, Refusal, Request
 from .settings import TrialLimits, TrialSettings, codes_of, letters, limits_of
@@ -40,6 +43,9 @@ TURNS: dict[str, TrialState] = {
     "reopened": "running",
     "archived": "archived",
 }
+
+
+_OF_THE_TRIAL = ("seq", "head", "name", "created_at", "state", "limits")  # in a segment's ledger
 
 
 class Ledger:
@@ -74,6 +80,9 @@ class Ledger:
         self.cancellations: list[Cancellation] = []
         self.unmasked: dict[tuple[str, str], str] = {}  # time by allocation and reader
         self.arm_changes: tuple[ArmChange, ...] = ()
+        self.segment: str | None = None  # whose ledger this is
+        self._segments: dict[str, Ledger] = {}
+        self._free: int | None = None  # slots left in the whole trial, in the ledger of a segment
 
     @property
     def problem(self) -> Problem:
@@ -81,8 +90,30 @@ class Ledger:
 
     @property
     def slots(self) -> int:
-        """Total number of pulls of the trial."""
+        """Total number of pulls of the trial; of a segment, those that it has or may get."""
+        if self._free is not None:
+            return self.used + self._free
         return self.problem.horizon * self.problem.pulls_per_stage
+
+    @property
+    def parts(self) -> list[Ledger]:
+        """Ledgers of the segments; the ledger itself where there are none."""
+        return [self.of(name) for name in self._segments] or [self]
+
+    def of(self, segment: str | None) -> Ledger:
+        """Return the ledger of a segment; `TrialError` unless the trial has this segment."""
+        if segment is None and not self._segments:
+            return self
+        if segment not in self._segments:
+            names = ", ".join(self._segments)
+            rule = f"must be one of {names}" if names else "the trial has no segments"
+            shown = "is missing" if segment is None else f"{segment!r} is not allowed"
+            raise TrialError(f"segment: {shown}; {rule}", field="segment")
+        part = copy(self._segments[segment])
+        for name in _OF_THE_TRIAL:
+            setattr(part, name, getattr(self, name))
+        part._free = self.slots - self.used
+        return part
 
     @property
     def stage(self) -> int:
@@ -181,6 +212,7 @@ class Ledger:
         for name, value in vars(self).items():
             if isinstance(value, dict | list):
                 setattr(later, name, value.copy())
+        later._segments = {name: part._copy() for name, part in self._segments.items()}
         return later
 
     def advance(self, event: Event) -> None:
@@ -208,7 +240,9 @@ class Ledger:
     def _look(self) -> None:
         """Keep the state at an interim look that is due."""
         rules, recorded = self.settings.rules, self.told
-        if recorded > self._max_told:
+        for part in self._segments.values():
+            part._look()
+        if recorded > self._max_told and not self._segments:
             if rules is not None and rules.looks_between(self._max_told, recorded):
                 self.looks += (self.known,)
             self._max_told = recorded
@@ -218,6 +252,11 @@ class Ledger:
         self.settings = TrialSettings.from_dict(event.data["plan"])
         self.codes = codes_of(event.data["codes"], self.problem.n_arms)
         self._use(self.settings)
+        for segment, settings in self.settings.segments.items():
+            part = Ledger(self.trial)
+            part.segment, part.codes = segment, self.codes
+            part._use(settings)
+            self._segments[segment] = part
         self.limits = limits_of(event.data["limits"])
 
     def using(self, settings: TrialSettings) -> Ledger:
@@ -267,6 +306,12 @@ class Ledger:
 
     def check_arms(self) -> None:
         """Refuse that arms join or leave a trial that makes no more allocations."""
+        if self._segments:
+            raise Unsupported(
+                "arms cannot join or leave a trial with segments: a segment counts its own "
+                "visitors, not stages; create another trial with the new arms",
+                field="arm",
+            )
         if self.state != "running":
             raise Closed("the trial is closed; an administrator can reopen it")
         if self.used >= self.slots:
@@ -303,35 +348,47 @@ class Ledger:
         data, slot_id = event.data, str(event.data["allocation"])
         if slot_id in self.allocations:
             raise InvalidArgument("the id is in use")
-        if data["decision"]["stage"] != self.stage:
+        part = self.of(data.get("segment"))
+        if data["decision"]["stage"] != part.stage:
             raise InvalidArgument("not the stage under way")
         subject = data.get("subject")
         self.check_ask(subject)
-        slot = new_allocation(slot_id, self.problem, self.kinds, self.stage, data)
+        slot = new_allocation(slot_id, part.problem, part.kinds, part.stage, data)
         if subject is not None:
             self.subjects[subject] = slot_id
             self._look_alikes.update(dict.fromkeys(look_alike_keys(subject), subject))
         self.since[slot_id] = event.at
-        self._count(slot, +1)
-        self.allocations[slot_id] = slot
+        self._enter(slot)
         return slot
+
+    def _enter(self, slot: Allocation) -> None:
+        """Count an allocation, in place of itself before."""
+        before = self.allocations.get(slot.id)
+        if before is not None:
+            self._count(before, -1)
+        self._count(slot, +1)
+        self.allocations[slot.id] = slot
+        if slot.segment in self._segments:
+            self._segments[slot.segment]._enter(slot)
 
     def _change(self, event: Event) -> Allocation:
         data, before = event.data, self.allocation(event.data["allocation"])
-        cancels, reason = event.kind == "cancelled", data.get("reason")
-        counts = () if cancels else told_counts(before, self.kinds, data)
-        slot = changed(before, event.kind, counts, self.kinds, reason)
+        cancels, reason, part = (
+            event.kind == "cancelled",
+            data.get("reason"),
+            self.of(before.segment),
+        )
+        counts = () if cancels else told_counts(before, part.kinds, data)
+        slot = changed(before, event.kind, counts, part.kinds, reason)
         if slot.state == "cancelled" and slot.stage < self._first_stage:
             slot = replace(slot, state="told")  # that stage is over: its arms have changed
         if cancels:
             self._cancel(before, slot, event)
         else:
-            check_order(self.kinds, (self.allocations | {slot.id: slot}).values())
+            check_order(part.kinds, (part.allocations | {slot.id: slot}).values())
         if slot.state != "open":
             self.since.pop(slot.id, None)
-        self._count(before, -1)
-        self._count(slot, +1)
-        self.allocations[slot.id] = slot
+        self._enter(slot)
         return slot
 
     def _cancel(self, before: Allocation, after: Allocation, event: Event) -> None:

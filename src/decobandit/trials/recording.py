@@ -67,6 +67,7 @@ from .requests import (
     note_of,
     outcome_of,
     reason_of,
+    segment_of,
     subject_of,
 )
 from .settings import TrialSettings, chosen_limits, in_order
@@ -215,7 +216,7 @@ class Decided:
             return decider.decide(ledger)
 
     def made_ahead(self, ledger: Ledger) -> Decided:
-        """Decide for a state, outside the transaction that will record the decision.
+        """Decide for a state of a segment, outside the transaction that will record it.
 
         Not needed where the decision is short or the ask will be refused.
         """
@@ -233,7 +234,7 @@ class Changes:
     id: str
     _event_log: EventLog
     _turns: Turns
-    _made: Decider | None = None  # the last one
+    _deciders: dict[str | None, Decider]  # the last one of every segment
 
     def _ledger(self) -> Ledger:
         return self._event_log.read(self.id)
@@ -248,27 +249,30 @@ class Changes:
         return self._event_log.latest(self.id) or self._ledger()
 
     def _decider(self, ledger: Ledger) -> Decider:
-        decider = self._made
+        decider = self._deciders.get(ledger.segment)
         if decider is None or decider.settings.tables_hash != ledger.settings.tables_hash:
-            self._made = decider = decider_of(ledger.settings)
+            self._deciders[ledger.segment] = decider = decider_of(ledger.settings)
         return decider
 
     def _asking(self, request: Request, write: Callable[..., Answer | Conflict]) -> Change[Answer]:
         """Prepare an ask: `write(decided, connection, ...)` records the decision."""
         decided = Decided(self._decider)
 
-        def ahead() -> Answer:
+        def attempt() -> Answer:
             """Decide ahead, then record the decision."""
-            return self._until_current(
-                lambda: self._change(request, partial(write, decided.made_ahead(self._ledger())))
-            )
+            part = self._ledger().of(request.segment)
+            return self._change(request, partial(write, decided.made_ahead(part)))
+
+        def is_short() -> bool:
+            decider = self._deciders.get(request.segment)
+            return decider is not None and decider.prepared
 
         return Change(
             self._event_log,
             self.id,
             self._work(request, partial(write, decided)),
-            is_short=lambda: self._made is not None and self._made.prepared,
-            alone=ahead,
+            is_short=is_short,
+            alone=lambda: self._until_current(attempt),
         )
 
     def _until_current(self, attempt: Callable[[], Answer]) -> Answer:
@@ -534,6 +538,7 @@ class Recording(Lifecycle):
         self,
         *,
         subject: str | None = None,
+        segment: str | None = None,
         note: str | None = None,
         key: str | None = None,
         by: str = "library",
@@ -541,15 +546,29 @@ class Recording(Lifecycle):
         """Allocate the next stage: one arm, or pulls by arm. `NoFreeSlot` when none is left.
 
         A subject has one allocation until that is cancelled as a whole: asking again for the same
-        subject returns the same allocation, and writes nothing.
+        subject returns the same allocation, and writes nothing. `segment`: that of the visitor,
+        needed where the trial has segments; a subject belongs to one.
         """
-        return self.asking(subject=subject, note=note, key=key, by=by).made()
+        return self.asking(subject=subject, segment=segment, note=note, key=key, by=by).made()
 
     def asking(
-        self, *, subject: str | None, note: str | None, key: str | None, by: str
+        self,
+        *,
+        subject: str | None,
+        segment: str | None = None,
+        note: str | None,
+        key: str | None,
+        by: str,
     ) -> Change[Allocation]:
         """Prepare the request of an ask."""
-        request = Request("asked", subject=subject_of(subject), note=note_of(note), key=key, by=by)
+        request = Request(
+            "asked",
+            subject=subject_of(subject),
+            segment=segment_of(segment),
+            note=note_of(note),
+            key=key,
+            by=by,
+        )
         return self._asking(request, self._write_ask)
 
     def tell(
@@ -651,15 +670,22 @@ class Recording(Lifecycle):
     def _write_ask(
         self, decided: Decided, connection: Connection, ledger: Ledger, request: Request
     ) -> Allocation | Conflict:
-        if request.subject in ledger.subjects:
-            return ledger.allocations[ledger.subjects[request.subject]]
+        part = ledger.of(request.segment)
         try:
+            if request.subject in ledger.subjects:
+                slot = ledger.allocations[ledger.subjects[request.subject]]
+                if slot.segment != request.segment:
+                    raise Contradiction(
+                        f"subject: {request.subject!r} has an allocation in segment "
+                        f"{slot.segment!r}; a subject belongs to one segment"
+                    )
+                return slot
             ledger.check_ask(request.subject)  # a decision needs a free slot
         except Contradiction as error:
             return self._refuse(connection, ledger, request, str(error))
-        pending = pending_state(ledger)
-        decision = decided.at(ledger, pending)
-        slot_id, arms = secrets.token_hex(8), ledger.problem.arms
+        pending = pending_state(part)
+        decision = decided.at(part, pending)
+        slot_id, arms = secrets.token_hex(8), part.problem.arms
         pulls = {arm.name: n for arm, n in zip(arms, decision.pulls, strict=True) if n}
         data = {
             "allocation": slot_id,
@@ -667,7 +693,7 @@ class Recording(Lifecycle):
             "pulls": pulls,
             "number": ledger.asks,
             "reason": decision.reason,
-            "decision": decision_record(decision, pending, ledger.settings),
+            "decision": decision_record(decision, pending, part.settings),
         }
         return self._append(connection, ledger, request, data).allocations[slot_id]
 

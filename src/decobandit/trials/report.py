@@ -23,12 +23,12 @@ from ..support import Floats
 from ..support.records import doc, record_class
 from .allocations import Allocation, ArmPulls, kinds_of, parts_by_arm, tallies, told_counts
 from .arm_changes import ARM_KINDS
-from .decider import Decider, LookResult, declared_arms, look_results
+from .decider import LookResult, declared_arms, look_results
 from .errors import TrialError
 from .events import Event
 from .ledger import TURNS, Ledger
 from .lists import STALE_AFTER, stale_limit
-from .status import Standing, status_of
+from .status import Deciders, Standing, Status, status_of
 from .verification import Verification
 
 LEVEL = 0.95
@@ -93,7 +93,7 @@ def control_of(problem: Problem, control: str | None) -> int:
 
 
 def arm_results(ledger: Ledger, control: int) -> tuple[ArmResult, ...]:
-    """Return the results of every arm, in the order of the problem."""
+    """Return the results of every arm, in the order of the problem; of one segment at a time."""
     problem, state = ledger.problem, ledger.known
     compare = _compared_binary if problem.is_binary else _compared
     best, better = compare(problem, state, control, ledger.settings.rules or Rules())
@@ -122,18 +122,90 @@ def arm_results(ledger: Ledger, control: int) -> tuple[ArmResult, ...]:
     return tuple(results)
 
 
+def results_in_all(
+    ledger: Ledger, by_segment: Sequence[Sequence[ArmResult]], control: int
+) -> tuple[ArmResult, ...]:
+    """Return the results of every arm over all segments, as an average visitor has them.
+
+    An arm's mean is that of the segments weighted by their shares; its law is drawn.
+    """
+    problem, rows = ledger.problem, list[ArmResult]()
+    shares = [segment.share for segment in problem.segments]
+    intervals, best, better = _drawn_in_all(ledger, control)
+    for k, arms in enumerate(zip(*by_segment, strict=True)):
+        pulls = sum(arm.pulls for arm in arms)
+        good = None if arms[0].good is None else sum(arm.good or 0 for arm in arms)
+        total = sum(arm.pulls * (arm.rate or 0.0) for arm in arms)
+        counted = _NOT_BINARY | ({} if good is None else _intervals(good, pulls))
+        mean, prior = (
+            sum(share * getattr(arm, name) for share, arm in zip(shares, arms, strict=True))
+            for name in ("posterior_mean", "prior_mean")
+        )
+        rows.append(
+            ArmResult(
+                **counted | {"good": good},
+                name=arms[0].name,
+                allocated=sum(arm.allocated for arm in arms),
+                pulls=pulls,
+                pending=sum(arm.pending for arm in arms),
+                rate=total / pulls if pulls else None,
+                effective_sample_size=None,
+                posterior_mean=mean,
+                credible_interval=intervals[k],
+                best=best[k],
+                better_than_control=better[k],
+                seen=f"{good}/{pulls}" if good is not None else f"{total:.15g}/{pulls}",
+                prior="by segment",
+                prior_mean=prior,
+            )
+        )
+    return tuple(rows)
+
+
+DRAWS_IN_ALL = 100_000
+
+
+def _drawn_in_all(ledger: Ledger, control: int) -> tuple[list[Ends | None], *Chances]:
+    """Return credible intervals, P(best) and P(better than control) over all segments."""
+    problem = ledger.problem
+    none: list[float | None] = [None] * problem.n_arms
+    models = kinds_of(problem)
+    if problem.n_arms > MAX_COMPARED or not all(model.has_law for model in models):
+        return [None] * problem.n_arms, none, none
+    rng, means = np.random.default_rng(0), np.zeros((problem.n_arms, DRAWS_IN_ALL))
+    for part, segment in zip(ledger.parts, problem.segments, strict=True):
+        stats = part.known.stats(part.problem)
+        for k, model in enumerate(kinds_of(part.problem)):
+            states = np.broadcast_to(stats[k], (DRAWS_IN_ALL, stats[k].size))
+            means[k] += segment.share * model.mean_at(model.sample(states, rng))
+    tails = ((1.0 - LEVEL) / 2.0, (1.0 + LEVEL) / 2.0)
+    intervals: list[Ends | None] = [
+        (float(low), float(high)) for low, high in np.quantile(means, tails, axis=1).T
+    ]
+    base, factor = (ledger.settings.rules or Rules()).pull_values(problem)
+    rewards = base[:, None] + factor[:, None] * means
+    best: list[float | None] = (
+        np.bincount(rewards.argmax(axis=0), minlength=problem.n_arms) / DRAWS_IN_ALL
+    ).tolist()
+    better: list[float | None] = np.mean(rewards > rewards[control], axis=1).tolist()
+    better[control] = None
+    return intervals, best, better
+
+
 _NOT_BINARY = dict.fromkeys(
     ("good", "exact_interval", "wilson_interval", "prior_good", "prior_bad")
 )
 
 
 def _binary_fields(arm: Arm, good: int, pulls: int) -> dict[str, Any]:
+    prior = {"prior_good": arm.beta.good, "prior_bad": arm.beta.bad}
+    return {"good": good, **_intervals(good, pulls), **prior}
+
+
+def _intervals(good: int, pulls: int) -> dict[str, Ends | None]:
     return {
-        "good": good,
         "exact_interval": rate_interval(good, pulls, "exact") if pulls else None,
         "wilson_interval": rate_interval(good, pulls, "wilson") if pulls else None,
-        "prior_good": arm.beta.good,
-        "prior_bad": arm.beta.bad,
     }
 
 
@@ -427,6 +499,33 @@ class AuditState:
 
 
 @record_class()
+class SegmentReport:
+    """Results of one segment of a trial.
+
+    Examples
+    --------
+    >>> trial.report().segments
+    ()
+    """
+
+    name: str = doc("Name of the segment.")
+    share: float = doc("Probability that a visitor belongs to it, as planned.")
+    allocated: int = doc("Slots in use.")
+    told: int = doc("Slots with an outcome.")
+    pending: int = doc("Slots with a pending outcome.")
+    earned: float = doc("Total reward of the recorded outcomes.")
+    upper_bound: float | None = doc(
+        "Bound, at the start, on the expected reward in this segment of policies that count its "
+        "visitors only; null without a dual."
+    )
+    arms: tuple[ArmResult, ...] = doc("Results of every arm.")
+    looks: tuple[LookResult, ...] = doc("Looks that were made.")
+    declared: tuple[str, ...] | None = doc("Arms that the final test declares; null before.")
+    stopped: str | None = doc("Why a look has stopped it.")
+    dropped: tuple[str, ...] = doc("Arms that looks have dropped.")
+
+
+@record_class()
 class TrialReport(Standing):
     """A trial as a report shows it, running or finished.
 
@@ -463,11 +562,14 @@ class TrialReport(Standing):
     )
     changes: tuple[Change, ...] = doc("Closing, reopening, archiving, changed limits, unmasking.")
     audit: AuditState = doc("Whether the log is as it was written.")
+    segments: tuple[SegmentReport, ...] = doc(
+        "Results of every segment, each with its own looks; none in a trial without segments."
+    )
 
 
 def report_of(
     ledger: Ledger,
-    decider: Decider,
+    deciders: Deciders,
     events: Iterable[Event],
     verified: Verification,
     *,
@@ -480,7 +582,7 @@ def report_of(
     stale_limit(late_after, now)  # refuses hours that are not allowed
     problem, settings = ledger.problem, ledger.settings
     planned = None if settings.rules is None else settings.rules.control
-    at, status = control_of(problem, control or planned), status_of(ledger, decider)
+    at, status = control_of(problem, control or planned), status_of(ledger, deciders)
     used = [
         ledger.position(part.arm)
         for slot in ledger.allocations.values()
@@ -490,6 +592,12 @@ def report_of(
     ]
     parameters = settings.parameters
     standing = {one.name: getattr(status, one.name) for one in fields(Standing)}
+    segments = _segment_reports(ledger, deciders, status, at)
+    ruled = None if segments else deciders(ledger).ruled
+    if segments:
+        arms = results_in_all(ledger, [one.arms for one in segments], at)
+    else:
+        arms = arm_results(ledger, at)
     return TrialReport(
         **standing,
         created_by=deviations.created_by,
@@ -501,16 +609,41 @@ def report_of(
         versions=tuple(deviations.versions),
         pending=sum(ledger.open),
         deploy=0.0 if problem.terminal is None else problem.terminal.deploy,
-        arms=arm_results(ledger, at),
+        arms=arms,
+        looks=look_results(ledger, ruled),
+        declared=declared_arms(ledger, ruled),
         shares=share_blocks(used, problem.n_arms, stage=problem.pulls_per_stage),
         corrections=tuple(deviations.corrections),
         late_after=late_after,
         late=deviations.late(timedelta(hours=late_after), now),
         refused=deviations.refused,
-        declared=declared_arms(ledger, decider.ruled),
-        looks=look_results(ledger, decider.ruled),
         changes=tuple(deviations.changes),
         audit=AuditState(
             verified.ok, verified.events, verified.head, verified.problems, verified.remarks
         ),
+        segments=segments,
     )
+
+
+_OF_SEGMENT = (
+    *("name", "share", "allocated", "told", "pending", "earned", "upper_bound"),
+    *("stopped", "dropped"),
+)
+
+
+def _segment_reports(
+    ledger: Ledger, deciders: Deciders, status: Status, control: int
+) -> tuple[SegmentReport, ...]:
+    """Report on every segment; none in a trial without segments."""
+    reports = []
+    for part, segment in zip(ledger.parts, status.segments, strict=False):
+        ruled = deciders(part).ruled
+        reports.append(
+            SegmentReport(
+                **{name: getattr(segment, name) for name in _OF_SEGMENT},
+                arms=arm_results(part, control),
+                looks=look_results(part, ruled),
+                declared=declared_arms(part, ruled),
+            )
+        )
+    return tuple(reports)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 
 from markupsafe import Markup
 
@@ -14,7 +15,7 @@ from ..figures.palette import SAFE_COLOURS
 from ..figures.svg_figures import Interval, interval_figure, share_figure, solid
 from ..problem import Rules
 from ..problem.models.base import rounded
-from .report import Correction, TrialReport
+from .report import Correction, SegmentReport, TrialReport
 
 MAX_LOOKS = 100  # in the table: the latest
 MAX_INTERVALS = 40  # arms in a figure of intervals: those with the most pulls
@@ -40,6 +41,13 @@ MEANS = (
     "that adapts to outcomes it tends to be too low.",
     "numerical integration of the independent posteriors, to about 0.0001, or, where an arm has "
     "classes, by 100,000 draws, to about 0.002; of arms with own states there are none",
+)
+
+
+IN_ALL = (
+    " Over all segments, an arm's mean is that of the segments weighted by their planned shares,"
+    " as an average visitor has it; its interval and probabilities are by 100,000 draws, to about "
+    "0.002."
 )
 
 
@@ -86,6 +94,10 @@ def trial_page(report: TrialReport) -> str:
         [
             html.section("Summary", *_summary(report)),
             html.section("Results by arm", *results(report)),
+            *(
+                html.section(f"Segment {one.name}", *segment_results(report, one))
+                for one in report.segments
+            ),
             *([html.section("Looks", *_looks(report))] if report.looks else []),
             html.section("Allocation over time", *shares(report), whole=True),
             html.section("Deviations", *_deviations(report)),
@@ -145,7 +157,12 @@ def _summary(report: TrialReport) -> list[Markup]:
         "The bound is on the expected total reward of any policy under the priors. From here: "
         "on the expected reward of the pulls that are left, given the recorded outcomes."
     )
-    if report.upper_bound is None:
+    if report.segments:
+        about = (
+            "The policy of a segment counts its own visitors. Bounds are those of the segments, on "
+            "policies that do so, too."
+        )
+    elif report.upper_bound is None:
         about = "No bound: the dual was not solved for this trial, whose policy needs no prices."
     return [
         *(html.paragraph(text) for text in sentences if text),
@@ -189,8 +206,8 @@ def _is_binary(report: TrialReport) -> bool:
     return all(arm.good is not None for arm in report.arms)
 
 
-def results(report: TrialReport) -> list[Markup]:
-    """Return tables and figure of the arms, and how to read them."""
+def results(report: TrialReport, *, notes: bool = True) -> list[Markup]:
+    """Return tables and figure of the arms; `notes`: and how to read them."""
     numbered = sorted(enumerate(report.arms), key=lambda one: -one[1].pulls)[:MAX_INTERVALS]
     rows = [
         Interval(
@@ -218,8 +235,32 @@ def results(report: TrialReport) -> list[Markup]:
             for name, titles, cells in result_tables(report)
         ),
         html.drawing(figure, caption),
-        html.paragraph(_how_to_read(report, RATES if binary else MEANS), soft=True),
+        *(
+            [html.paragraph(_how_to_read(report, RATES if binary else MEANS), soft=True)]
+            if notes
+            else []
+        ),
     ]
+
+
+def segment_results(report: TrialReport, segment: SegmentReport) -> list[Markup]:
+    """Return sentences, tables, figure and looks of one segment."""
+    verb = "is" if segment.pending == 1 else "are"
+    pending = f", {segment.pending} {verb} pending" if segment.pending else ""
+    one = replace(report, **{name: getattr(segment, name) for name in _SHOWN_OF_SEGMENT})
+    sentences = [
+        f"Planned share of the visitors: {segment.share:g}. {segment.told} of "
+        f"{segment.allocated} outcomes are recorded{pending}.",
+        f"Stopped by the rules: {segment.stopped}." if segment.stopped else "",
+        declared(one),
+        f"Dropped at looks: {', '.join(segment.dropped)}." if segment.dropped else "",
+    ]
+    looks = _looks(one) if segment.looks else []
+    texts = [html.paragraph(text) for text in sentences if text]
+    return [*texts, *results(one, notes=False), *looks]
+
+
+_SHOWN_OF_SEGMENT = ("arms", "looks", "declared", "stopped", "dropped")
 
 
 def _axis(rows: Sequence[Interval], binary: bool) -> tuple[float, float]:
@@ -240,7 +281,7 @@ def _how_to_read(report: TrialReport, notes: tuple[str, str]) -> str:
         "Posterior mean and credible interval (equal tails) do not depend on how arms "
         f"were chosen. P(best): posterior probability that the {value} "
         "is the largest; P(better than control): that it exceeds the control's. Both by "
-        f"{notes[1]}. Pending outcomes are not counted."
+        f"{notes[1]}. Pending outcomes are not counted." + (IN_ALL if report.segments else "")
     )
 
 
@@ -414,11 +455,11 @@ def _settings(report: TrialReport) -> list[Markup]:
         pairs.append(("Parameters of the policy", tuned))
     if report.deploy:
         pairs.append(("Deployment at the end", f"worth {report.deploy:g} pulls"))
-    rules = []
+    rules, by_part = [], [one.arms for one in report.segments] or [report.arms]
     if report.rules is not None:
         design = Rules(**report.rules)
         text = "Rules of the design, which the trial obeys. Outcomes take as long as they take."
-        tested = all(arm.effective_sample_size is not None for arm in report.arms)
+        tested = all(arm.effective_sample_size is not None for arms in by_part for arm in arms)
         facts = html.facts(rule_facts(design, tested=tested))
         rules = [html.paragraph(text), facts, stopping(design)]
     rows = [
@@ -428,9 +469,14 @@ def _settings(report: TrialReport) -> list[Markup]:
             digits(arm.prior_mean, 3),
             "–" if arm.effective_sample_size is None else f"{arm.effective_sample_size:g}",
         ]
-        for arm in report.arms
+        for arms in by_part
+        for arm in arms
     ]
     titles = ["Arm", "Prior", "Prior mean", "Effective sample size"]
+    if report.segments:
+        names = [one.name for one in report.segments for _ in one.arms]
+        rows = [[name, *row] for name, row in zip(names, rows, strict=True)]
+        titles = ["Segment", *titles]
     about = (
         "Effective sample size: the outcomes that the prior is worth, the sum of its pseudo-counts."
     )
@@ -443,7 +489,7 @@ def _settings(report: TrialReport) -> list[Markup]:
     return [
         html.facts(pairs),
         *rules,
-        html.table(titles, rows, words=["Arm", "Prior"], caption="Priors"),
+        html.table(titles, rows, words=["Segment", "Arm", "Prior"], caption="Priors"),
         html.paragraph(about, soft=True),
     ]
 

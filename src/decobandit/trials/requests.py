@@ -16,7 +16,7 @@ MAX_SUBJECT = 100
 MAX_TEXT = 500  # of a note or a reason
 _DETAILS = (
     *("subject", "note", "reason", "max_open", "max_cancelled", "max_unmasked"),
-    *("arm", "definition", "policy"),
+    *("arm", "definition", "policy", "segment"),
 )
 
 
@@ -37,6 +37,7 @@ class Request:
     arm: str | None = None  # that joins or leaves
     definition: str | None = None  # of an arm that joins, as canonical JSON
     policy: str | None = None  # another one, from there on
+    segment: str | None = None  # of the visitor that is asked for
     confirm_range: bool = field(default=False, compare=False)  # implausible outcomes are intended
     implausible: str = field(default="", compare=False)  # message; empty if all are in range
     key: str | None = field(default=None, compare=False)  # idempotency key
@@ -165,6 +166,11 @@ def reason_of(value: object) -> str:
 def note_of(value: object) -> str | None:
     """Check the note of an ask."""
     return None if value is None else _line(value, "note", MAX_TEXT)
+
+
+def segment_of(value: object) -> str | None:
+    """Check the segment of an ask; the ledger knows which there are."""
+    return None if value is None else _line(value, "segment", MAX_SUBJECT)
 
 
 def subject_of(value: object) -> str | None:

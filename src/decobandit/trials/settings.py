@@ -15,6 +15,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from ..arm import OneArmValues
 from ..bounds import MEANINGS, BoundValue
 from ..bounds import bound as upper_bounds
@@ -32,7 +34,6 @@ from ..problem import (
     Problem,
     Rules,
     TieRule,
-    check_problem,
     problem_from_dict,
     problem_to_dict,
     refuse_budget,
@@ -61,6 +62,8 @@ class TrialSettings:
     problem: Problem = None  # type: ignore[assignment]  # that of the solution, where there is one
     rules: Rules | None = None  # obeyed by the trial
     best_bound: BoundValue | None = None  # the smallest at the creation of the trial
+    # by name, each on its own clock; decisions depend on these alone where there are some
+    segments: Mapping[str, TrialSettings] = field(default_factory=dict)
     _multipliers_hash: Once[str] = field(init=False, repr=False)
     _tables_hash: Once[str] = field(init=False, repr=False)
 
@@ -68,16 +71,14 @@ class TrialSettings:
         solution, everything = self.solution, self.to_dict
         if solution is not None:
             object.__setattr__(self, "problem", solution.problem)
-            prices = solution.prices
-            price_hash = Once(lambda: digest(canonical({"prices": prices.tolist()})))
-            object.__setattr__(self, "_multipliers_hash", price_hash)
+        object.__setattr__(self, "_multipliers_hash", Once(self._hash_of_prices))
         tables_hash = Once(lambda: digest(canonical(everything() | {"seed": None})))
         object.__setattr__(self, "_tables_hash", tables_hash)
 
     def __reduce__(self) -> tuple[type[TrialSettings], tuple[object, ...]]:
         parameters = None if self.parameters is None else dict(self.parameters)
         fixed = (self.solution, self.policy, self.ties, self.seed, parameters, self.problem)
-        return TrialSettings, (*fixed, self.rules, self.best_bound)
+        return TrialSettings, (*fixed, self.rules, self.best_bound, dict(self.segments))
 
     @property
     def prices(self) -> Floats | None:
@@ -104,7 +105,21 @@ class TrialSettings:
     @property
     def multipliers_hash(self) -> str | None:
         """Hash of the prices, that of the deployment included; None without prices."""
-        return None if self.solution is None else self._multipliers_hash()
+        return self._multipliers_hash() if self.has_prices else None
+
+    @property
+    def has_prices(self) -> bool:
+        """Whether the dual was solved, for every segment where there are some."""
+        if self.segments:
+            return all(part.has_prices for part in self.segments.values())
+        return self.solution is not None
+
+    def _hash_of_prices(self) -> str:
+        if self.prices is not None:
+            return digest(canonical({"prices": self.prices.tolist()}))
+        return digest(
+            canonical({name: part.multipliers_hash for name, part in self.segments.items()})
+        )
 
     @property
     def tables_hash(self) -> str:
@@ -117,6 +132,8 @@ class TrialSettings:
             fixed: dict[str, Any] = {"problem": problem_to_dict(self.problem), "multipliers": None}
         else:
             fixed = SolutionRecord.of(solution).to_dict(search=False)
+        if self.segments:
+            fixed["segments"] = {name: part.to_dict() for name, part in self.segments.items()}
         return {
             **fixed,
             "policy": self.policy,
@@ -136,9 +153,26 @@ class TrialSettings:
         rules = None if tree["rules"] is None else Rules(**tree["rules"])
         if tree["multipliers"] is None:
             problem = problem_from_dict(tree["problem"], source="plan: problem")
-            return cls(None, *fixed, problem, rules)
+            names = [segment.name for segment in problem.segments]
+            parts = {name: cls.from_dict(tree["segments"][name]) for name in names}
+            settings = cls(None, *fixed, problem, rules, segments=parts)
+            settings._check_segments()
+            return settings
         solution = SolutionRecord.from_dict(tree).solution("plan")
         return cls(solution, *fixed, rules=rules, best_bound=_best_bound_from(tree, solution))
+
+    def _check_segments(self) -> None:
+        """Refuse settings of segments that do not fit the problem."""
+        for k, (name, part) in enumerate(self.segments.items()):
+            expected = self.problem.segment(name)
+            fixed = (part.ties, part.seed, part.rules, part.problem.arms)
+            if fixed != (self.ties, self.seed + k, self.rules, expected.arms):
+                raise InvalidArgument(f"the settings of segment {name} do not fit the trial")
+            # another machine may round the law of the horizon in another way
+            known = min(part.problem.horizon, expected.horizon)
+            laws = (part.problem.survival[:known], expected.survival[:known])
+            if abs(part.problem.horizon - expected.horizon) > 1 or not np.allclose(*laws):
+                raise InvalidArgument(f"the visitors of segment {name} are not those of its share")
 
     def make_policy(self) -> Policy:
         """Make the policy at the prices of the settings; `TrialError` if it lacks prices.
@@ -206,7 +240,9 @@ def settings_from(
     rules: Rules | None = None,
 ) -> TrialSettings:
     """Make the settings of a trial from a context with its own solver."""
-    problem = check_problem(context.problem)
+    problem = context.problem
+    if problem.segments:
+        return _segmented(context, policy, seed, bound, rules)
     refuse_budget(problem, "a trial")
     refuse_resources(problem, "a trial")
     refuse_restless(problem, "trials")
@@ -234,6 +270,30 @@ def settings_from(
     name = instance.name if policy == DEFAULT_POLICY else policy  # the log has the real name
     fixed = (solution, name, context.ties, seed, instance.record(), problem, rules)
     return TrialSettings(*fixed, best_bound=best)
+
+
+def _segmented(
+    context: Context, policy: str, seed: int, bound: bool | None, rules: Rules | None
+) -> TrialSettings:
+    """Make the settings of every segment, each with a seed of its own."""
+    problem = context.problem
+    if context.given is not None:
+        raise TrialError(
+            "a trial with segments solves the prices of each segment; leave the solution out",
+            field="solution",
+        )
+    settings = {
+        segment.name: settings_from(
+            replace(context, problem=problem.segment(segment.name)),
+            policy=policy,
+            seed=seed + k,
+            bound=bound,
+            rules=rules,
+        )
+        for k, segment in enumerate(problem.segments)
+    }
+    names = ", ".join(dict.fromkeys(part.policy for part in settings.values()))
+    return TrialSettings(None, names, context.ties, seed, None, problem, rules, segments=settings)
 
 
 def check_rules(rules: Rules, policy: Policy) -> None:

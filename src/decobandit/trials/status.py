@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, fields
 from typing import Any
 
@@ -90,7 +91,7 @@ History = list[tuple[int | str, Outcome | None]]  # arm, outcome
 
 
 def earned(ledger: Ledger) -> float:
-    """Return the total reward of the recorded outcomes."""
+    """Return the total reward of the recorded outcomes of a trial without segments, or of one."""
     problem, total = ledger.problem, 0.0
     for arm, parts in parts_by_arm(ledger.allocations.values()).items():
         group = problem.groups[problem.group_of_arm[ledger.position(arm)]]
@@ -99,7 +100,8 @@ def earned(ledger: Ledger) -> float:
                 value = float(part.good)
             else:
                 value = group.model.format.tally_value(before, tally)
-            base, factor = (rewards[slot.stage] for rewards in group.played_rewards)
+            stage = min(slot.stage, problem.horizon - 1)  # visitors beyond are of a segment
+            base, factor = (rewards[stage] for rewards in group.played_rewards)
             total += float(base) * part.told + float(factor) * value
     return total
 
@@ -111,6 +113,9 @@ def bound_from_here(ledger: Ledger, decider: Decider) -> float | None:
     at the end; None without prices.
     """
     pending, problem = pending_state(ledger), ledger.problem
+    if ledger.segment is not None:
+        # the law of its visitors was that before the first one came
+        return None if ledger.used < ledger.slots else 0.0
     if pending.stage == problem.horizon and not sum(pending.open):
         return decider.value_of_deployment(pending)
     prices, later = decider.settings.prices, slice(pending.stage, None)
@@ -158,9 +163,10 @@ def episode_of(ledger: Ledger, decider: Decider) -> Episode:
     tables = decider.tables()
     if settings.solution is None or tables is None:
         raise TrialError(f"{NO_BOUND}, so that there are no prices to compare its outcomes with")
+    most = settings.problem.horizon * settings.problem.pulls_per_stage
     return retrace(
         settings.problem,
-        _history(ledger),
+        _history(ledger)[:most],
         solution=settings.solution,
         policy=settings.policy,
         relaxation=tables,
@@ -271,6 +277,39 @@ class ArmStatus:
 
 
 @record_class()
+class SegmentStatus:
+    """State of one segment of a trial, on the clock of its own visitors.
+
+    Examples
+    --------
+    >>> trial.status().segments
+    ()
+    """
+
+    name: str = doc("Name of the segment.")
+    share: float = doc("Probability that a visitor belongs to it, as planned.")
+    allocated: int = doc("Slots in use.")
+    told: int = doc("Slots with an outcome.")
+    pending: int = doc("Slots with a pending outcome.")
+    stage: int = doc("Stages completed by its slots in use.")
+    next_arm: str | None = doc("The arm that an ask would allocate now; null for several pulls.")
+    next_pulls: dict[str, int] | None = doc("Pulls by arm that an ask would allocate now.")
+    reason: str | None = doc("Why this arm, or these arms.")
+    price: float | None = doc("Of a pull at this stage.")
+    arms: tuple[ArmStatus, ...] = doc("Counts and posterior of every arm.")
+    earned: float = doc("Total reward of the recorded outcomes.")
+    upper_bound: float | None = doc(
+        "Bound, at the start, on the expected reward in this segment of policies that count its "
+        "visitors only; null without a dual."
+    )
+    loss_so_far: float | None = doc(
+        "Shortfall and congestion of the recorded outcomes; null without prices of pulls."
+    )
+    stopped: str | None = doc("Why a look has stopped it.")
+    dropped: tuple[str, ...] = doc("Arms that looks have dropped.")
+
+
+@record_class()
 class Status(Standing):
     """State of a trial. Slots are pulls; a stage has `pulls_per_stage` of them.
 
@@ -295,6 +334,10 @@ class Status(Standing):
     limits: TrialLimits = doc("Limits on pending and cancelled allocations.")
     by_rules: bool = doc(
         "Whether the rules of the design chose or drew the next arm, not its index."
+    )
+    segments: tuple[SegmentStatus, ...] = doc(
+        "State of every segment; none in a trial without segments. Next arm, reason and price are "
+        "theirs then."
     )
 
     @property
@@ -330,17 +373,48 @@ def summary_of(ledger: Ledger) -> Summary:
 def _stopped(ledger: Ledger) -> str | None:
     """Return why a look stopped the trial; None also if its policy cannot be made here."""
     rules = ledger.settings.rules
-    if rules is None or not rules.stop.any or not ledger.looks:
+    if rules is None or not rules.stop.any or not all(part.looks for part in ledger.parts):
         return None
     try:
-        return stopped_and_dropped(ledger, decider_of(ledger.settings).ruled)[0]
+        return _all_stopped(
+            stopped_and_dropped(part, decider_of(part.settings).ruled)[0] for part in ledger.parts
+        )
     except (TrialError, ValueError, ImportError):
         return None
 
 
-def status_of(ledger: Ledger, decider: Decider) -> Status:
+def _all_stopped(reasons: Iterable[str | None]) -> str | None:
+    """Return why looks stopped a trial: every segment of it."""
+    stopped = list(reasons)
+    return None if None in stopped else ", ".join(dict.fromkeys(map(str, stopped)))
+
+
+Deciders = Callable[[Ledger], Decider]  # of a trial without segments, or of one of them
+
+
+def status_of(ledger: Ledger, deciders: Deciders) -> Status:
     """Return the status of a trial, with its next decision and its bounds."""
     problem, settings = ledger.problem, ledger.settings
+    common: dict[str, Any] = {
+        **{name: getattr(ledger, name) for name in _FROM_LEDGER},
+        "id": ledger.trial,
+        "policy": settings.policy,
+        "seed": settings.seed,
+        "version": __version__,
+        "horizon": problem.horizon,
+        "pulls_per_stage": problem.pulls_per_stage,
+        "planned": problem.described(),
+        "allocated": ledger.used,
+        "remaining": ledger.slots - ledger.used,
+        "open": tuple(slot for slot in ledger.allocations.values() if slot.state == "open"),
+        "cancellations": counted(ledger.cancellations),
+        "upper_bound": settings.upper_bound,
+        **settings.best_bound_fields,
+        "rules": settings.plain_rules,
+    }
+    if problem.segments:
+        return _status_of_segments(ledger, deciders, common)
+    decider = deciders(ledger)
     stopped, dropped = stopped_and_dropped(ledger, decider.ruled)
     decision = _next_decision(ledger, decider)
     names = [arm.name for arm in problem.arms]
@@ -349,18 +423,7 @@ def status_of(ledger: Ledger, decider: Decider) -> Status:
         pulls = {name: n for name, n in zip(names, decision.pulls, strict=True) if n}
     deploys = ledger.finished and problem.terminal is not None
     return Status(
-        **{name: getattr(ledger, name) for name in _FROM_LEDGER},
-        id=ledger.trial,
-        policy=settings.policy,
-        seed=settings.seed,
-        version=__version__,
-        horizon=problem.horizon,
-        pulls_per_stage=problem.pulls_per_stage,
-        planned=problem.described(),
-        allocated=ledger.used,
-        remaining=ledger.slots - ledger.used,
-        open=tuple(slot for slot in ledger.allocations.values() if slot.state == "open"),
-        cancellations=counted(ledger.cancellations),
+        **common,
         next_arm=None if pulls is None else sole_arm(pulls),
         next_pulls=pulls,
         reason=None if decision is None else decision.reason,
@@ -369,16 +432,67 @@ def status_of(ledger: Ledger, decider: Decider) -> Status:
         arms=_arms(ledger, decision),
         deployment=", ".join(names[k] for k in decider.deployment(ledger)) if deploys else None,
         earned=earned(ledger),
-        upper_bound=settings.upper_bound,
-        **settings.best_bound_fields,
         bound_from_here=bound_from_here(ledger, decider),
         loss_so_far=loss_so_far(ledger, decider),
-        rules=settings.plain_rules,
         stopped=stopped,
         dropped=dropped,
+        segments=(),
     )
 
 
+def _status_of_segments(ledger: Ledger, deciders: Deciders, common: dict[str, Any]) -> Status:
+    """Return the status of a trial with segments: in all, and of each."""
+    shares = [segment.share for segment in ledger.problem.segments]
+    parts = [status_of(part, deciders) for part in ledger.parts]
+    losses = [part.loss_so_far for part in parts]
+    return Status(
+        **common,
+        next_arm=None,
+        next_pulls=None,
+        reason=None,
+        price=None,
+        by_rules=False,
+        arms=_arms_in_all(parts, shares),
+        deployment=None,
+        earned=sum(part.earned for part in parts),
+        bound_from_here=None if ledger.used < ledger.slots else 0.0,
+        loss_so_far=None if None in losses else sum(loss or 0.0 for loss in losses),
+        stopped=_all_stopped(part.stopped for part in parts),
+        dropped=(),
+        segments=tuple(
+            SegmentStatus(
+                name=segment.name,
+                share=segment.share,
+                pending=part.pending,
+                **{name: getattr(part, name) for name in _OF_SEGMENT},
+            )
+            for segment, part in zip(ledger.problem.segments, parts, strict=True)
+        ),
+    )
+
+
+def _arms_in_all(parts: Sequence[Status], shares: Sequence[float]) -> tuple[ArmStatus, ...]:
+    """Return the arms with counts of all segments; a reward is averaged over visitors."""
+    rows = []
+    for arms in zip(*(part.arms for part in parts), strict=True):
+        rewards = [arm.expected_reward for arm in arms]
+        counted = {
+            name: None if None in values else sum(values)
+            for name in ("good", "bad", "open")
+            for values in [[getattr(arm, name) for arm in arms]]
+        }
+        known = zip(shares, rewards, strict=True)
+        reward = None if None in rewards else sum(share * float(r or 0.0) for share, r in known)
+        row: dict[str, Any] = dict.fromkeys(field.name for field in fields(ArmStatus)) | counted
+        row |= {"name": arms[0].name, "code": arms[0].code, "expected_reward": reward}
+        rows.append(ArmStatus(**row))
+    return tuple(rows)
+
+
+_OF_SEGMENT = (
+    *("allocated", "told", "stage", "next_arm", "next_pulls", "reason", "price", "arms"),
+    *("earned", "upper_bound", "loss_so_far", "stopped", "dropped"),
+)
 _FROM_LEDGER = (
     *("name", "state", "finished", "created_at", "slots", "told", "cancelled"),
     *("stage", "head", "limits", "arm_changes"),

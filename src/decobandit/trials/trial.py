@@ -60,6 +60,7 @@ class Trial(Recording, Tabular):
         self.name = ledger.name
         self._event_log = event_log_of(store)
         self._turns = turns_of(store, self.id)
+        self._deciders = {}
 
     @property
     def problem(self) -> Problem:
@@ -92,13 +93,14 @@ class Trial(Recording, Tabular):
 
     # -- reading -----------------------------------------------------------------------------
 
-    def status(self) -> Status:
-        """Return counts, posterior, the next decision, and the bounds."""
-        return self.status_at(self._ledger())
+    def status(self, *, segment: str | None = None) -> Status:
+        """Return counts, posterior, the next decision, and the bounds; `segment`: of one alone."""
+        ledger = self._ledger()
+        return self.status_at(ledger if segment is None else ledger.of(segment))
 
     def status_at(self, ledger: Ledger) -> Status:
         """Return the status at a ledger that was read before."""
-        return status_of(ledger, self._decider(ledger))
+        return status_of(ledger, self._decider)
 
     def allocations(self) -> list[Allocation]:
         """Return all allocations in order."""
@@ -124,9 +126,12 @@ class Trial(Recording, Tabular):
         """Count cancelled allocations by person and arm, with reasons."""
         return counted(self._ledger().cancellations)
 
-    def episode(self) -> Episode:
-        """Compare the recorded outcomes, in the order of their allocations, with the prices."""
-        ledger = self._ledger()
+    def episode(self, *, segment: str | None = None) -> Episode:
+        """Compare the recorded outcomes, in the order of their allocations, with the prices.
+
+        `segment`: needed where the trial has segments.
+        """
+        ledger = self._ledger().of(segment)
         return episode_of(ledger, self._decider(ledger))
 
     def events(self) -> list[Event]:
@@ -141,14 +146,14 @@ class Trial(Recording, Tabular):
         """Export the trial as JSON values; `verify_export` checks them without the database."""
         ledger = self._ledger()
         events = [exported_event(event) for event in self.each_event(ledger)]
-        return export_parts(ledger, self._decider(ledger)) | {"events": events}
+        return export_parts(ledger, self._decider) | {"events": events}
 
     def export_text(self) -> Iterator[str]:
         """Export the trial as JSON text, in pieces: events are checked first, then read again."""
         ledger = self._ledger()
         for _ in self._event_log.pages(ledger):
             pass
-        parts = export_parts(ledger, self._decider(ledger))
+        parts = export_parts(ledger, self._decider)
         return export_text(parts, self._event_log.pages(ledger))
 
     def outcomes_text(self, *, masked: bool = False) -> Iterator[str]:
@@ -178,7 +183,7 @@ class Trial(Recording, Tabular):
     def tables(self) -> Tables:
         """Return columns by the name of the table."""
         return trial_tables(
-            lambda: self.each_event(self._ledger()), lambda: map(vars, self.status().arms)
+            lambda: self.each_event(self._ledger()), lambda: self.status().to_dict()
         )
 
     def verify(self, *, head: str | None = None) -> Verification:
@@ -193,21 +198,27 @@ class Trial(Recording, Tabular):
         ledger = self._ledger()
         return report_of(
             ledger,
-            self._decider(ledger),
+            self._decider,
             self.each_event(ledger),
             self.verify(),
             control=control,
             late_after=late_after,
         )
 
-    def looks(self) -> tuple[LookResult, ...]:
-        """Return the results of interim looks; none without rules that stop trials."""
-        ledger = self._ledger()
+    def looks(self, *, segment: str | None = None) -> tuple[LookResult, ...]:
+        """Return the results of interim looks; none without rules that stop trials.
+
+        `segment`: needed where the trial has segments.
+        """
+        ledger = self._ledger().of(segment)
         return look_results(ledger, self._decider(ledger).ruled)
 
-    def declared(self) -> tuple[str, ...] | None:
-        """Return the arms that the final test declares; None before the end and without rules."""
-        ledger = self._ledger()
+    def declared(self, *, segment: str | None = None) -> tuple[str, ...] | None:
+        """Return the arms that the final test declares; None before the end and without rules.
+
+        `segment`: needed where the trial has segments.
+        """
+        ledger = self._ledger().of(segment)
         return declared_arms(ledger, self._decider(ledger).ruled)
 
     def replay(self) -> Replay:
@@ -299,7 +310,7 @@ def create_trial(
     """
     make = partial(
         make_settings,
-        check_problem(problem),
+        check_problem(problem, segments=True),
         policy=policy,
         ties=ties,
         tol=tol,

@@ -149,7 +149,7 @@ class LogCheck:
     def result(self) -> Verification:
         """Return the result so far."""
         remarks = list(self.remarks)
-        if self.hashes and self.ledger is not None and self.ledger.settings.solution is None:
+        if self.hashes and self.ledger is not None and not self.ledger.settings.has_prices:
             remarks.append(NO_BOUND)
         result = Verification(
             self.trial, len(self.hashes), self._previous, tuple(self.problems), tuple(remarks)
@@ -266,19 +266,20 @@ def replayed(events: Sequence[Event]) -> Replay:
     """Make all decisions of a log again."""
     trial = events[0].trial
     ledger = Ledger(trial).extended(events[:1])
-    decider = _second_decider(ledger)
+    deciders = {part.segment: _second_decider(part) for part in ledger.parts}
     differences = _compared_settings(events[0], ledger)
     decisions = 0
     for event in events[1:]:
         if event.kind == "asked":
             decisions += 1
             try:
-                differences += _compared(event, ledger, decider)
+                part = ledger.of(event.data.get("segment"))
+                differences += _compared(event, ledger.asks, part, deciders[part.segment])
             except (LookupError, TypeError, ValueError, ArithmeticError) as error:
                 differences.append(f"event {event.seq}: cannot be made again: {error}")
         ledger.advance(event)  # this ledger is not shared
         if event.kind in ARM_KINDS:
-            decider = _second_decider(ledger)
+            deciders[None] = decider = _second_decider(ledger)
             differences += _compared_settings(event, ledger)
             if not _close(event.data["bound_from_here"], bound_from_here(ledger, decider)):
                 differences.append(f"event {event.seq}: bound_from_here differs from the record")
@@ -296,16 +297,20 @@ def _compared_settings(event: Event, ledger: Ledger) -> list[str]:
     differences, settings = [], ledger.settings
     if event.data.get("multipliers_hash") != settings.multipliers_hash:
         differences.append(f"event {event.seq}: the hash of the multipliers is not theirs")
-    try:
-        if settings.solution is not None:
-            check_bound(settings.solution)
-    except TrialError as error:
-        differences.append(f"event {event.seq}: {error}")
+    for part in ledger.parts:
+        try:
+            if part.settings.solution is not None:
+                check_bound(part.settings.solution)
+        except TrialError as error:
+            differences.append(f"event {event.seq}: {error}")
     return differences
 
 
-def _compared(event: Event, ledger: Ledger, decider: Decider) -> list[str]:
-    """Return the differences between an ask on record and the same decision now."""
+def _compared(event: Event, number: int, ledger: Ledger, decider: Decider) -> list[str]:
+    """Return the differences between an ask on record and the same decision now.
+
+    `number`: of the ask in the whole trial; `ledger`: that of its segment.
+    """
     decision, arms = decider.decide(ledger), ledger.problem.arms
     pulls = {arm.name: n for arm, n in zip(arms, decision.pulls, strict=True) if n}
     now = decision_record(decision, pending_state(ledger), ledger.settings)
@@ -313,7 +318,7 @@ def _compared(event: Event, ledger: Ledger, decider: Decider) -> list[str]:
     exact = [
         ("pulls", event.data.get("pulls"), pulls),
         ("reason", event.data.get("reason"), decision.reason),
-        ("number", event.data.get("number"), ledger.asks),
+        ("number", event.data.get("number"), number),
         *((name, before.get(name), now[name]) for name in _EXACT),
     ]
     return [
@@ -447,7 +452,9 @@ def _export_differences(
         return
     if not has_check_digits(at, ledger.head):
         yield "exported_at was changed: its last digits do not fit"
-    parts = export_parts(ledger, decider_of(ledger.settings), version=version, exported_at=at)
+    parts = export_parts(
+        ledger, lambda part: decider_of(part.settings), version=version, exported_at=at
+    )
     parts |= {"events": shown["events"], "checksum": checksum(shown)}
     yield from _compared_values(shown, json_values(parts), "")
 

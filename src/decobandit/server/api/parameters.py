@@ -37,6 +37,10 @@ ControlArm = Annotated[
     str | None,
     Query(max_length=100, description="The arm that others are compared with; else the first."),
 ]
+OfSegment = Annotated[
+    str | None,
+    Query(max_length=100, description="Segment; needed where the trial has segments."),
+]
 Key = Annotated[
     str | None,
     Header(
@@ -123,16 +127,17 @@ def reasoned(caller: Principal, body: sent.ReasonIn, key: str | None) -> dict[st
 
 def masked(slot: Allocation, trial: Trial) -> out.BlindAllocation:
     """Return an allocation for blinded callers: codes of arms in their order, no outcomes."""
+    about: dict[str, Any] = {"id": slot.id, "subject": slot.subject}
+    if slot.segment is not None:
+        about["segment"] = slot.segment
     if slot.arm is not None:
-        return out.BlindAllocation(id=slot.id, arm=trial.codes[slot.arm], subject=slot.subject)
+        return out.BlindAllocation(arm=trial.codes[slot.arm], **about)
     arms = [
         out.BlindArmPulls(arm=trial.codes[part.arm], pulls=part.pulls, pending=part.pending)
         for part in slot.arms
     ]
     arms.sort(key=lambda part: in_order(part.arm))
-    return out.BlindAllocation(
-        id=slot.id, arm=None, subject=slot.subject, pending=slot.pending, arms=arms
-    )
+    return out.BlindAllocation(arm=None, pending=slot.pending, arms=arms, **about)
 
 
 def answer(content: dict[str, Any] | out.Out, status: int = 200) -> JSONResponse:

@@ -31,9 +31,11 @@ from ...trials.report import (
     Change,
     Correction,
     LateOutcome,
+    SegmentReport,
     ShareBlock,
     TrialReport,
 )
+from ...trials.status import SegmentStatus
 
 _NO_PROBLEM = "Whether no problem was found."
 
@@ -111,6 +113,7 @@ class BlindAllocation(Out):
     id: str = Field(description="Random identifier.")
     arm: str | None = Field(description="Code of the arm of a single pull; null for several.")
     subject: str | None = Field(description="Subject that the ask named, if any.")
+    segment: str = Field(default="", description="Segment that the ask named; only with segments.")
     pending: int = Field(
         default=0, description="Pulls without an outcome yet; only for several pulls."
     )
@@ -309,8 +312,8 @@ class DesignOut(BaseModel):
 
 RECORDS = (
     *(Allocation, ArmPulls, ArmResult, ArmStatus, AuditState, CancellationCount, Change),
-    *(Characteristics, Correction, Event, LateOutcome, PolicyForecast, ShareBlock, StatusOut),
-    *(Summary, TrialLimits, TrialReport),
+    *(Characteristics, Correction, Event, LateOutcome, PolicyForecast, SegmentReport),
+    *(SegmentStatus, ShareBlock, StatusOut, Summary, TrialLimits, TrialReport),
 )
 _HIDDEN = {"Event": "body", "Characteristics": "errors"}  # fields that `to_dict` leaves out
 

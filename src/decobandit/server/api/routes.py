@@ -37,6 +37,7 @@ from .parameters import (
     GivenHead,
     Key,
     Limit,
+    OfSegment,
     Opened,
     Seen,
     State,
@@ -67,7 +68,11 @@ async def trial_ask(
     """Allocate the next stage; the same subject gets the same allocation."""
     settings = body or sent.AskIn()
     change = trial.asking(
-        subject=settings.subject, note=settings.note, key=key_of(key, settings), by=caller.name
+        subject=settings.subject,
+        segment=settings.segment,
+        note=settings.note,
+        key=key_of(key, settings),
+        by=caller.name,
     )
     return shown_to(caller, await made(change), trial)
 
@@ -207,9 +212,10 @@ def trial_status(request: Request, caller: Caller, trial: Seen) -> Response:
 
 @router.get("/trials/{trial}/why", response_model=out.WhyOut)
 @allow("admin", "viewer")
-def trial_why(_: Caller, trial: Seen) -> Response:
-    """Return the numbers behind the next decision."""
-    full = trial.status().to_dict()
+def trial_why(_: Caller, trial: Seen, segment: OfSegment = None) -> Response:
+    """Return the numbers behind the next decision, of a segment where there are some."""
+    part = ledger_of(trial.store, trial.id).of(segment)
+    full = trial.status_at(part).to_dict()
     return answer({name: full[name] for name in out.WhyOut.model_fields})
 
 
@@ -269,9 +275,9 @@ def trial_export(request: Request, caller: Caller, trial: Opened) -> StreamingRe
 
 @router.get("/trials/{trial}/path", response_model=dict[str, Any])
 @allow("admin", "viewer")
-def trial_path(_: Caller, trial: Seen) -> JSONResponse:
-    """Compare the recorded outcomes with the prices."""
-    return JSONResponse(trial.episode().to_dict())
+def trial_path(_: Caller, trial: Seen, segment: OfSegment = None) -> JSONResponse:
+    """Compare the recorded outcomes with the prices, of a segment where there are some."""
+    return JSONResponse(trial.episode(segment=segment).to_dict())
 
 
 @router.get("/trials/{trial}/report", response_model=TrialReport)

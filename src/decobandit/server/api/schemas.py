@@ -157,6 +157,9 @@ class AskIn(Keyed):
         default=None,
         description="The same subject gets the same allocation, until it is cancelled.",
     )
+    segment: Subject | None = Field(
+        default=None, description="Segment of the visitor; needed where the trial has segments."
+    )
     note: Note | None = Field(default=None, description="Kept in the log.")
 
 

@@ -25,7 +25,14 @@ from ...trials.arm_changes import ARM_KINDS
 from ...trials.ledger import Ledger
 from ...trials.lists import ledger_of, matching, numbers_of, page_of_allocations, stale_ids
 from ...trials.report import posteriors_of
-from ...trials.report_text import ON_RECORD, declared, shares, state_of, trial_page
+from ...trials.report_text import (
+    ON_RECORD,
+    declared,
+    segment_results,
+    shares,
+    state_of,
+    trial_page,
+)
 from ...trials.report_text import results as result_table
 from ...trials.requests import MAX_KEY
 from ...trials.settings import in_order
@@ -56,6 +63,7 @@ def _trial(request: Request, trial: Annotated[str, Path(max_length=100)]) -> tri
 Opened = Annotated[trials.Trial, Depends(_trial)]
 AllocationId = Annotated[str, Path(max_length=100)]
 Control = Annotated[str, Query(max_length=100)]
+OfSegment = Annotated[str, Query(max_length=100)]
 
 
 # -- run ----------------------------------------------------------------------------------------
@@ -232,6 +240,7 @@ def ask(request: Request, trial: Opened, form: Sent) -> Response:
     """Allocate the next slot."""
     slot = trial.ask(
         subject=form.text("subject"),
+        segment=form.text("segment"),
         note=form.text("note"),
         key=form.key,
         by=request.state.principal.name,
@@ -381,10 +390,10 @@ def _plotly_address() -> str:
 
 @router.get("/why")
 @allow("admin", "viewer")
-def why(request: Request, trial: Opened) -> Response:
-    """Show the numbers behind the next decision, and the bounds."""
+def why(request: Request, trial: Opened, segment: OfSegment = "") -> Response:
+    """Show the numbers behind the next decision, and the bounds; of one segment at a time."""
     saw(request, trial)
-    ledger = ledger_of(trial.store, trial.id)
+    ledger = _part(ledger_of(trial.store, trial.id), segment)
     status = trial.status_at(ledger)
     answer = page(
         request,
@@ -392,40 +401,52 @@ def why(request: Request, trial: Opened) -> Response:
         trial=trial,
         status=status,
         binary=trial.problem.is_binary,
+        segment=ledger.segment,
         posteriors=posteriors_of(ledger),
         what=figures.describe_decision(status) if status.next_arm else "",
         terms=figures.shown_terms(status),
         tighter=figures.tighter_bound(status),
         on_record=ON_RECORD,
         points=points_text(trial.problem),
-        stages=trial.episode().stages if has_episode(trial.settings) else 0,
+        stages=trial.episode(segment=ledger.segment).stages if has_episode(ledger.settings) else 0,
         plotly=_plotly_address(),
     )
     answer.headers["Content-Security-Policy"] = INLINE_STYLES  # plotly writes its own styles
     return answer
 
 
+def _part(ledger: Ledger, segment: str) -> Ledger:
+    """Return the ledger of a segment, by default the first; the whole one where there are none."""
+    return ledger.of(segment) if segment else ledger.parts[0]
+
+
 @router.get("/why.json")
 @allow("admin", "viewer")
 async def why_figures(
-    request: Request, trial: Opened, dark: bool = False, expected: bool = False
+    request: Request,
+    trial: Opened,
+    dark: bool = False,
+    expected: bool = False,
+    segment: OfSegment = "",
 ) -> Response:
     """Show the figures; `expected` adds the expected loss of the policy, which is slower."""
     saw(request, trial)
-    computed = trial.settings.tables_hash in _expected_losses
-    if expected and has_episode(trial.settings) and not computed:
+    ledger = _part(await run_in_threadpool(ledger_of, trial.store, trial.id), segment)
+    settings = ledger.settings
+    if expected and has_episode(settings) and settings.tables_hash not in _expected_losses:
         long_work: LongWork = request.app.state.long_work
-        line = await long_work.run(request, "plan", figures.expected_loss, trial.settings)
-        _expected_losses.put(trial.settings.tables_hash, line)
-    return await run_in_threadpool(_figures, trial, dark, expected)
+        line = await long_work.run(request, "plan", figures.expected_loss, settings)
+        _expected_losses.put(settings.tables_hash, line)
+    return await run_in_threadpool(_figures, trial, ledger, dark, expected)
 
 
-def _figures(trial: trials.Trial, dark: bool, expected: bool) -> Response:
-    line = _expected_losses.get(trial.settings.tables_hash) if expected else None
-    has_figures = has_episode(trial.settings)
-    path = figures.path_figure(trial.episode(), line, dark=dark) if has_figures else None
+def _figures(trial: trials.Trial, ledger: Ledger, dark: bool, expected: bool) -> Response:
+    line = _expected_losses.get(ledger.settings.tables_hash) if expected else None
+    path = None
+    if has_episode(ledger.settings):
+        path = figures.path_figure(trial.episode(segment=ledger.segment), line, dark=dark)
     return JSONResponse(
-        {"decision": figures.decision_figure(trial.status(), dark=dark), "path": path}
+        {"decision": figures.decision_figure(trial.status_at(ledger), dark=dark), "path": path}
     )
 
 
@@ -517,7 +538,8 @@ def _summary(event: trials.Event, ledger: Ledger) -> str:
     data = event.data
     if event.kind == "asked":
         pulls = ", ".join(f"{arm} {number}" for arm, number in data["pulls"].items())
-        return " for ".join(filter(None, (data["arm"] or pulls, data.get("subject"))))
+        arm = " in ".join(filter(None, (data["arm"] or pulls, data.get("segment"))))
+        return " for ".join(filter(None, (arm, data.get("subject"))))
     if event.kind == "refused":
         return str(data["why"])
     if event.kind == "created":
@@ -564,6 +586,7 @@ def result_cards(report: trials.TrialReport) -> dict[str, Any]:
         "report": report,
         "summary": " ".join(filter(None, [state_of(report), declared(report)])),
         "results": result_table(report),
+        "segments": [(one.name, segment_results(report, one)) for one in report.segments],
         "shares": shares(report),
     }
 

@@ -25,7 +25,7 @@ async function draw(question) {
   const sources = new Set(frames.map((frame) => frame.dataset.source));
   for (const source of sources) {
     const query = new URLSearchParams({ ...question, dark: darkness.matches });
-    const answer = await fetch(`${source}?${query}`, { headers: { Accept: "application/json" } });
+    const answer = await fetch(`${source}${source.includes("?") ? "&" : "?"}${query}`, { headers: { Accept: "application/json" } });
     if (!answer.ok) throw new Error(`the server answered ${answer.status}`);
     const figures = await answer.json();
     for (const frame of frames.filter((each) => each.dataset.source === source)) {
