@@ -61,9 +61,19 @@ DELAYED = (
     .replace("horizon = 6", "horizon = 40")
     .replace("draws = 50", "draws = 50\ndelay = 12")
 )
+WARD = """
+horizon = 4
+[resources]
+bed = 1
+[[arms]]
+name = "a"
+uses = { bed = 1 }
+count = 2
+"""
 FILES = {
     "pair.toml": PAIR,
     "paid.toml": 'horizon = 4\nbudget = 3\n[[arms]]\nname = "a"\ncost = 1\ncount = 2\n',
+    "ward.toml": WARD,
     "arm.toml": 'name = "late"\n',
     "segments.toml": STOPPING.replace("[[arms]]", SEGMENT + "[[arms]]", 1),
     "long.toml": PAIR.replace("6", "40"),
@@ -149,6 +159,7 @@ def _problems(session: Session) -> None:
         session("solve", file)
     session("solve", "--arms", 5, "--horizon", 40, "--tol", 1e-15)  # which it does not reach
     session("solve", session.file("paid.toml"))
+    session("solve", session.file("ward.toml"))
     session("market", pair)
     session("reproduce", "figure2", "--out", session.file("reproduction"))
     session("optimum", pair)

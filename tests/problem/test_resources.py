@@ -3,11 +3,23 @@
 import numpy as np
 import pytest
 
-from decobandit import Arm, BetaBernoulli, Problem, load_problem, optimum, save_problem
+from decobandit import (
+    Arm,
+    BetaBernoulli,
+    Problem,
+    Terminal,
+    load_problem,
+    load_solution,
+    optimum,
+    save_problem,
+    save_solution,
+    solve,
+)
+from decobandit.paper.restless import random_chain
 from decobandit.problem import RandomHorizon, problem_from_dict
-from helpers.chain_oracles import random_chain
+from decobandit.problem.arms import numbered
 from helpers.refusals import refused
-from helpers.resource_oracles import best_value
+from helpers.resource_oracles import best_value, relaxed_value
 
 PRIORS = ((1, 1), (2, 1), (1, 2), (3, 3))
 
@@ -90,15 +102,85 @@ def test_optimum_is_that_of_a_plain_recursion(seed: int) -> None:
         assert optimum(problem).value == pytest.approx(best_value(problem), rel=1e-12)
 
 
-def test_optimum_of_windows_random_ends_and_batches() -> None:
+def combined() -> list[Problem]:
+    """Windows and a random end; batches of units."""
     arms = [
         Arm(name="a", uses={"bed": 1}, available=[0, 2]),
         Arm(name="b", prior=BetaBernoulli(2, 1), uses={"bed": 2}),
     ]
     ends = RandomHorizon(law="uniform", least=2, most=3)
-    problem = Problem(horizon=ends, arms=arms, resources={"bed": 2})
-    assert optimum(problem).value == pytest.approx(best_value(problem), rel=1e-12)
-    arms = [arm.model_copy(update={"available": None}) for arm in arms]
+    always = [arm.model_copy(update={"available": None}) for arm in arms]
     batches = {"repeat": True, "pulls_per_stage": 4, "unit": 2}
-    problem = Problem(horizon=2, arms=arms, resources={"bed": [5, 4]}, **batches)
-    assert optimum(problem).value == pytest.approx(best_value(problem), rel=1e-12)
+    return [
+        Problem(horizon=ends, arms=arms, resources={"bed": 2}),
+        Problem(horizon=2, arms=always, resources={"bed": [5, 4]}, **batches),
+    ]
+
+
+def test_windows_random_ends_and_batches_combine_with_resources() -> None:
+    for problem in combined():
+        assert optimum(problem).value == pytest.approx(best_value(problem), rel=1e-12)
+        solution = solve(problem, tol=1e-9)
+        assert solution.upper_bound == pytest.approx(relaxed_value(problem), rel=1e-8)
+
+
+def test_a_deployment_uses_no_resources() -> None:
+    arms = [Arm(name="a", uses={"bed": 1}), Arm(name="b", prior=BetaBernoulli(2, 1))]
+    rest = {"horizon": 3, "terminal": Terminal(deploy=9.0)}
+    problem = Problem(arms=arms, resources={"bed": 0.0}, **rest)
+    solution = solve(problem, tol=1e-9)
+    assert solution.upper_bound >= optimum(problem).value - 1e-9
+    assert solution.lower_bound <= solution.upper_bound
+    closed = [Arm(name="a", available=[]), arms[1]]
+    assert optimum(problem).value == pytest.approx(optimum(Problem(arms=closed, **rest)).value)
+
+
+# -- the dual -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_dual_minimum_is_the_value_of_the_occupancy_program(seed: int) -> None:
+    for problem in (binary(seed, arms=5, horizon=6), restless(seed, arms=6, horizon=10)):
+        best, solution = relaxed_value(problem), solve(problem, tol=1e-6)
+        assert solution.lower_bound - 1e-9 <= best <= solution.upper_bound + 1e-9
+        assert solution.upper_bound == pytest.approx(best, rel=1e-6)
+        assert solution.lower_bound == pytest.approx(best, rel=1e-6)
+        assert solution.resource_prices.min() >= 0.0
+
+
+def test_equal_arms_at_half_their_demand_need_mixed_shares() -> None:
+    chain = random_chain(np.random.default_rng(5), 5)
+    arm = Arm(name="c", prior=chain, uses={"nurse": 1.0, "bed": 0.5})
+    resources = {"nurse": 4.0, "bed": 2.5}
+    problem = Problem(horizon=12, arms=numbered(arm, count=9), resources=resources)
+    best, solution = relaxed_value(problem), solve(problem, tol=1e-6)
+    assert solution.lower_bound - 1e-9 <= best <= solution.upper_bound + 1e-9
+    assert solution.upper_bound == pytest.approx(best, rel=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["binary", "chains"])
+def test_one_resource_for_all_pulls_is_the_plain_problem(kind: str) -> None:
+    """Rewards are not negative, so that a policy that may wait need not."""
+    chains = [random_chain(np.random.default_rng(k), 3, resting=False) for k in range(4)]
+    priors = chains if kind == "chains" else [BetaBernoulli(*prior) for prior in PRIORS]
+    arms = [Arm(name=f"a{k}", prior=prior) for k, prior in enumerate(priors)]
+    users = [arm.model_copy(update={"uses": {"nurse": 2.0}}) for arm in arms]
+    plain = Problem(horizon=6, arms=arms, pulls_per_stage=2)
+    shared = Problem(horizon=6, arms=users, resources={"nurse": 4.0})
+    first, second = solve(plain, tol=1e-8), solve(shared, tol=1e-8)
+    assert second.upper_bound == pytest.approx(first.upper_bound, rel=3e-8)
+    assert relaxed_value(shared) == pytest.approx(first.upper_bound, rel=3e-8)
+
+
+def test_solution_files_keep_prices_by_resource(tmp_path) -> None:
+    solution = solve(binary(3))
+    save_solution(solution, tmp_path / "solution.json")
+    again = load_solution(tmp_path / "solution.json")
+    assert np.array_equal(again.resource_prices, solution.resource_prices)
+    tree = solution.to_dict()["resource_prices"]
+    assert {name: len(prices) for name, prices in tree.items()} == {"nurse": 4, "bed": 4}
+    assert list(solution.tables()["stages"]())[-2:] == ["price of nurse", "price of bed"]
+    text = (tmp_path / "solution.json").read_text().replace('"bed": [\n', '"cot": [\n')
+    (tmp_path / "solution.json").write_text(text)
+    with refused("invalid_problem"):
+        load_solution(tmp_path / "solution.json")

@@ -119,13 +119,16 @@ class ChainValues:
         self.states = ChainStates(problem, grid)
         states, T = self.states.size, problem.stages
         refuse_large_chains(problem, states, 2)
-        factors = stage_factors(problem)
+        factors, sizes = stage_factors(problem), np.diff(self.states.arrays.start)
+        # what a pull earns in any state: less than nothing where it pays for resources
+        bases = np.repeat([group.reward_base for group in problem.groups], sizes, axis=0).T
         self._values, self._rest = np.zeros((T + 1, states)), np.zeros((T, states))
         self._index = np.zeros((T, states))
         for t in range(T - 1, -1, -1):
             later, rest, index = self._values[t + 1], self._rest[t], self._index[t]
             stage_margins(self.states.arrays, factors[t], later, rest, index)
-            settle(rest, index, float(prices[t]), self._values[t])
+            index += bases[t]
+            settle(rest, index, np.full(states, prices[t]), self._values[t])
 
     def _of_group(self, table: Floats, group: int) -> Floats:
         start = self.states.arrays.start

@@ -15,6 +15,8 @@ from .output import draw, ending_in, fixed, print_result, say, title_of, written
 from .problem_options import context_of, solve_shown, takes_problem
 from .tables import print_stages, print_table
 
+MOST_STAGES = 12  # of a table of prices
+
 
 @takes_problem
 def solve(
@@ -64,6 +66,8 @@ def print_solution(solution: prices.DualSolution) -> None:
     rows.append(("backward passes", str(solution.oracle_calls)))
     rows.append(("seconds, without compiling", f"{solution.seconds:.2f}"))
     print_table(title_of(solution.problem), ["", "value"], rows, text=[""], min_width=50)
+    if solution.problem.resources is not None:
+        print_resource_prices(solution)
     if solution.grid:
         if solution.search_gap is not None:
             print(f"on this grid the prices are the best to a gap of {solution.search_gap:.1e};")
@@ -77,6 +81,20 @@ def print_solution(solution: prices.DualSolution) -> None:
         )
     if solution.stopped:
         print(solution.stopped)
+
+
+def print_resource_prices(solution: prices.DualSolution) -> None:
+    """Print the prices of some stages, evenly spaced: of a pull and of every resource."""
+    assert solution.resource_prices is not None
+    names = list(solution.problem.resources or ())
+    horizon = solution.problem.horizon
+    stages = sorted({round(i * (horizon - 1) / (MOST_STAGES - 1)) for i in range(MOST_STAGES)})
+    rows = []
+    for stage in stages if horizon > MOST_STAGES else range(horizon):
+        pull = solution.multipliers[stage] / solution.problem.unit
+        resources = solution.resource_prices[stage]
+        rows.append([str(stage), *(f"{price:.6f}" for price in (pull, *resources))])
+    print_table("prices", ["stage", "a pull", *names], rows)
 
 
 # -- `deco optimum`: the exact optimum, where the problem is small enough --------------------------

@@ -10,15 +10,17 @@ twice the largest reward per stage left, for one arm may do what the other does.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from ..arm import EXACT, POINTS, ChainStates, Grid, refuse_large_chains, stage_factors
-from ..arm.kernels.chains import move, settle, stage_margins
+from ..arm.kernels.chains import decide, move, settle, stage_margins
 from ..problem import Problem
-from ..support import Floats
+from ..support import Floats, Ints
 from .kernels.rounds import margin
+from .limits import Limits, lost_part
 from .market import Flow, Market, Smoothed
 from .occupations import MAX_STATES, flow_of_parts, optimal_occupations
 from .search import Search, rounds
@@ -45,9 +47,15 @@ class ChainMarket(Market):
     ) -> None:
         pulls = problem.pulls[first:]
         super().__init__(pulls, len(problem.groups), pulls.size, 1)
+        self.at_most = problem.may_wait
+        self.limits = None if problem.resources is None else Limits(problem, first)
+        if self.limits is not None:
+            self.pulls = self.limits.pulls
+            self.mu = np.zeros(self.pulls.size)
         states_of_arms = ChainStates(problem, grid, below=below)
         self.problem, self._grid, self._chains = problem, grid, states_of_arms.arrays
         self.points = 0 if states_of_arms.exact else round(POINTS * 2.0**grid.refine)
+        self._group = np.repeat(np.arange(self.groups), np.diff(self._chains.start))  # (states,)
         self._factors = stage_factors(problem)[first:]
         self._masses = states_of_arms.first_masses if masses is None else masses
         states = self._masses.size
@@ -59,7 +67,8 @@ class ChainMarket(Market):
         # averaged over rounds; before the first, every arm is pulled equally often
         self._mass, self._pulled = np.zeros((2, self.stages, states))
         self._passed, self._taken = np.zeros((2, self.stages, states))  # of the last forward pass
-        self.relaxed(at_price=float(self.pulls.max()) / float(self._masses.sum()))
+        part = float(pulls.max()) / float(self._masses.sum())
+        self._pulled_equally(part if self.limits is None else min(part, self.limits.even_part))
         self._blend(1.0)
 
     @property
@@ -72,7 +81,8 @@ class ChainMarket(Market):
 
     @property
     def largest_price(self) -> float:
-        return 2.0 * self.unit * self.stages
+        price = 2.0 * self.unit * self.stages
+        return price if self.limits is None else self.limits.largest_price(price)
 
     @property
     def states(self) -> int:
@@ -101,19 +111,36 @@ class ChainMarket(Market):
     # Backward
 
     def value_at(self, mu: Floats) -> float:
-        return self._backward(lambda stage: float(mu[stage]))
+        if self.at_most:
+            mu = np.maximum(mu, 0.0)
+        return self._backward(lambda stage: mu[self._rows(stage)])
 
     def reprice(self) -> float:
-        return self._backward(lambda stage: self._clearing(stage, self._mass[stage])[0])
+        def prices_of(stage: int) -> Floats:
+            if self.limits is not None:
+                return self._shared(stage, self._mass[stage])[0]
+            return np.array(self._clearing(stage, self._mass[stage])[:1])
 
-    def _backward(self, price_of: Callable[[int], float]) -> float:
+        return self._backward(prices_of)
+
+    def _rows(self, stage: int) -> Ints:
+        """Positions of the prices of a stage among all."""
+        return np.array([stage]) if self.limits is None else self.limits.rows(stage)
+
+    def _costs(self, stage: int) -> Floats:
+        """Cost of a pull in every state at the prices of a stage, (states,)."""
+        if self.limits is None:
+            return np.full(self._group.size, self.mu[stage])
+        return self.limits.costs(stage, self.mu)[self._group]
+
+    def _backward(self, prices_of: Callable[[int], Floats]) -> float:
         self.calls += 1
-        self.mu = np.zeros(self.stages)
+        self.mu = np.zeros(self.pulls.size)
         later, rest, now = np.zeros((3, self._masses.size))
         for stage in range(self.stages - 1, -1, -1):
             stage_margins(self._chains, self._factors[stage], later, rest, self._index[stage])
-            self.mu[stage] = price_of(stage)
-            settle(rest, self._index[stage], self.mu[stage], now)
+            self.mu[self._rows(stage)] = prices_of(stage)
+            settle(rest, self._index[stage], self._costs(stage), now)
             later, now = now, later
         self._first_values = later
         return float((self._masses * later).sum() + (self.pulls * self.mu).sum())
@@ -125,29 +152,68 @@ class ChainMarket(Market):
         price, part = margin(key, mass[present], float(self.pulls[stage]))
         return (float(price) if np.isfinite(price) else float(key.min())), float(part)
 
+    def _shared(self, stage: int, mass: Floats) -> tuple[Floats, Floats]:
+        """Share out the resources of a stage among masses (states,): prices, and masses pulled."""
+        assert self.limits is not None
+        present = np.flatnonzero(mass)
+        key, weight = self._index[stage][present], mass[present]
+        sharing = self.limits.share(stage, key, weight, self._group[present], self.unit)
+        pulled = np.zeros(mass.size)
+        pulled[present] = sharing.parts * weight
+        return sharing.prices, pulled
+
     # Forward
 
     def clear(self, blend: float) -> Flow:
-        flow = self._forward(lambda stage, mass: (*self._clearing(stage, mass), 0.0), True)
+        def fill(stage: int, mass: Floats, pulled: Floats) -> None:
+            if self.limits is not None:
+                pulled[:] = self._shared(stage, mass)[1]
+                return
+            price, part = self._clearing(stage, mass)
+            decide(self._index[stage], np.full(mass.size, price), 0.0, part, mass, pulled)
+
+        flow = self._forward(fill, True)
         self._blend(blend)
         return flow
 
     def relaxed(self, *, at_price: float, slack: float = 0.0) -> Flow:
-        return self._forward(lambda stage, mass: (float(self.mu[stage]), at_price, slack), False)
+        def fill(stage: int, mass: Floats, pulled: Floats) -> None:
+            decide(self._index[stage], self._costs(stage), slack, at_price, mass, pulled)
 
-    def _forward(
-        self, decide: Callable[[int, Floats], tuple[float, float, float]], feasible: bool
-    ) -> Flow:
-        """Move all masses; decide: price, part of the mass at it, and what counts as at it."""
+        return self._forward(fill, False)
+
+    def _pulled_equally(self, part: float) -> Flow:
+        """Return the flow that pulls the same part of all arms at every stage."""
+
+        def fill(stage: int, mass: Floats, pulled: Floats) -> None:
+            pulled[:] = part * mass
+
+        return self._forward(fill, False)
+
+    def resting(self) -> Flow:
+        """Return the flow of arms that are never pulled."""
+        return self._pulled_equally(0.0)
+
+    def bound_of(self, flow: Flow) -> float:
+        """Return what a flow proves: one that overspends is mixed with making no pulls."""
+        lost = lost_part(flow.spent.sum(axis=0), self.pulls) if self.at_most else 0.0
+        return flow.total if not lost else (1.0 - lost) * flow.total + lost * self._rest_reward
+
+    @cached_property
+    def _rest_reward(self) -> float:
+        return self.resting().total
+
+    def _forward(self, fill: Callable[[int, Floats, Floats], None], feasible: bool) -> Flow:
+        """Move all masses; fill(stage, mass, pulled): how much of them is pulled, (states,)."""
         reward, spent = np.zeros(self.groups), np.zeros((self.stages, self.groups))
         mass, after = self._masses.copy(), np.zeros(self._masses.size)
         for stage, factor in enumerate(self._factors):
-            price, part, slack = decide(stage, mass)
-            how = (self._chains, factor, self._index[stage], price, slack, part)
+            fill(stage, mass, self._taken[stage])
             self._passed[stage] = mass
-            move(*how, mass, self._taken[stage], after, spent[stage], reward)
+            move(self._chains, factor, mass, self._taken[stage], after, spent[stage], reward)
             mass, after = after, mass
-        return Flow(reward, spent.T, feasible)
+        units = spent.T
+        return Flow(reward, units if self.limits is None else self.limits.spent(units), feasible)
 
     def _blend(self, blend: float) -> None:
         """Let the masses of the last forward pass join the averages."""
@@ -156,7 +222,7 @@ class ChainMarket(Market):
                 average[stage] += blend * (last[stage] - average[stage])
 
     def optimal_flow(self) -> tuple[Floats, Flow] | None:
-        if self.states > MAX_STATES:
+        if self.states > MAX_STATES or self.limits is not None:
             return None
         market = (self._chains, self._factors, self._masses)
         optimum = optimal_occupations(*market, self.pulls)
@@ -176,7 +242,10 @@ class ChainMarket(Market):
         state without mass has the part that its index says.
         """
         some = self._mass > 1e-9
-        by_index = (self._index > self.mu[:, None]).astype(float)
+        costs = self.mu[:, None]
+        if self.limits is not None:
+            costs = np.array([self._costs(stage) for stage in range(self.stages)])
+        by_index = (self._index > costs).astype(float)
         return np.where(some, self._pulled / np.where(some, self._mass, 1.0), by_index)
 
 

@@ -37,6 +37,7 @@ from ..support.frames import Shown
 from .band_market import band_market
 from .chain_market import ChainMarket
 from .graph_market import GraphMarket
+from .limits import Limits
 from .market import Market
 from .search import HistoryLine, Search, minimise, start_prices
 from .solution import DualSolution
@@ -53,11 +54,10 @@ BATCH_STATE_COST = 10.0  # in states of single pulls
 
 def market_of(problem: Problem, grid: int | None = None, workers: int | None = None) -> Market:
     """Return the market of a problem; `grid`, `workers` as in `solve`."""
-    refuse_resources(problem, "solve")
     used, threads = grid_of(problem, grid), worker_count(workers)
     if problem.is_restless:
         return ChainMarket(problem, used)
-    if problem.is_binary and not problem.repeat and problem.budget is None:
+    if problem.is_binary and not problem.repeat and not problem.may_wait:
         return band_market(problem, threads)
     return GraphMarket(problem, used, workers=threads)
 
@@ -210,7 +210,9 @@ def solve(
     interrupted = False
     try:
         first = start_prices(search, max_calls) if first_prices is None else first_prices
-        if isinstance(market, GraphMarket) and market.at_most:
+        # of money or resources: none
+        first = np.append(first, np.zeros(market.pulls.size - first.size))
+        if isinstance(market, GraphMarket) and problem.budget is not None:
             first = price_money(search, market)
         minimise(search, first, tol, max_calls)
     except KeyboardInterrupt:
@@ -228,6 +230,9 @@ def solve(
         multipliers=prices[: problem.horizon],
         deployment_price=float(prices[problem.horizon]) if problem.terminal is not None else None,
         budget_price=float(prices[-1]) if problem.budget is not None else None,
+        resource_prices=(
+            None if problem.resources is None else Limits(problem).resource_prices(prices)
+        ),
         upper_bound=search.upper,
         lower_bound=lower,
         tol=tol,

@@ -25,9 +25,10 @@ from ..arm.kernels.units import (
     stage_worths,
 )
 from ..problem import Group, Problem, thinned
-from ..support import Floats, Pool, pool, refuse_over
+from ..support import Floats, Ints, Pool, pool, refuse_over
 from .kernels.rounds import margin
 from .kernels.smooth import AROUND
+from .limits import Limits, lost_part
 from .market import Flow, Level, Market
 
 SHORT_STATES = 2_000_000  # of all stages, up to which a pass takes some tenths of a second
@@ -38,6 +39,8 @@ COARSER = 3  # times that points are doubled from one of them to the next
 COARSE_CALLS = 15  # of each: where points are few, ties keep rounds from an end
 FEWEST_STAGES = 25  # of the smallest problem that a search starts from
 FEWER_TOLERANCE = 1e-3  # at which searches on fewer stages end
+
+Deal = tuple[float, float, float] | Floats  # price, slack, part of units at it; or parts of all
 
 
 class Trader:
@@ -182,20 +185,25 @@ class Trader:
         taken = self.mass * np.where(worth > price + slack, 1.0, part * (worth >= price - slack))
         return float(taken.sum()), float((taken * worth).sum())  # no BLAS: it starts threads
 
-    def take(self, stage: int, part: Floats) -> float:
-        """Take these parts of every unit, (states, units); units taken."""
+    def trade(self, stage: int, deal: Deal) -> tuple[float, float]:
+        """Over one stage at a price, slack and part at it, or by parts; units taken and reward."""
+        return self.move(stage, *deal) if isinstance(deal, tuple) else self.take(stage, deal)
+
+    def take(self, stage: int, part: Floats) -> tuple[float, float]:
+        """Take these parts of every unit, (states, units); units taken and reward."""
         mass = self.mass[: len(part)]
         taken = float((mass * part.sum(axis=1)).sum())
-        if stage < self.problem.horizon:
-            units = part.shape[1]
-            under_way = self._under_way[:: self.graph.steps, : len(part)]
-            under_way[0] = mass * (1.0 - part[:, 0])
-            under_way[1:units] = mass * (part[:, :-1] - part[:, 1:]).T
-            under_way[units] = mass * part[:, -1]
-            base, factor, _, _ = self.rewards.of_stage(stage)
-            most = self.rewards.per_stage
-            advance(self.graph.arrays, most, stage, base, factor, self.mass, self._under_way)
-        return taken
+        if stage == self.problem.horizon:
+            worth = self.worth[-1][:, 0] - self.rewards.last
+            return taken, float((mass * part[:, 0] * worth).sum())
+        units = part.shape[1]
+        under_way = self._under_way[:: self.graph.steps, : len(part)]
+        under_way[0] = mass * (1.0 - part[:, 0])
+        under_way[1:units] = mass * (part[:, :-1] - part[:, 1:]).T
+        under_way[units] = mass * part[:, -1]
+        base, factor, _, _ = self.rewards.of_stage(stage)
+        how = (stage, base, factor, self.mass, self._under_way)
+        return taken, float(advance(self.graph.arrays, self.rewards.per_stage, *how))
 
     def finish(self) -> float:
         """Last rewards of a table."""
@@ -214,7 +222,11 @@ class GraphMarket(Market):
     ) -> None:
         threads = workers if problem.most_pulls >= THREADED_PULLS else 1
         super().__init__(problem.pulls, len(problem.groups), problem.horizon, threads)
-        self.at_most = problem.budget is not None
+        self.at_most = problem.may_wait
+        self.limits = None if problem.resources is None else Limits(problem)
+        if self.limits is not None:
+            self.pulls = self.limits.pulls
+            self.mu = np.zeros(self.pulls.size)
         if problem.budget is not None:  # one more price: that of money
             self.pulls = np.append(self.pulls, problem.budget)
             self.mu = np.zeros(self.pulls.size)
@@ -291,7 +303,8 @@ class GraphMarket(Market):
         largest total reward, of pulls, of a deployment or of all tables, divided by these units.
         """
         last = max(1.0, self.problem.n_arms / self.problem.units)
-        return 2.0 * self.unit * (self.problem.unit * self.problem.horizon + last)
+        price = 2.0 * self.unit * (self.problem.unit * self.problem.horizon + last)
+        return price if self.limits is None else self.limits.largest_price(price)
 
     @property
     def states(self) -> int:
@@ -331,17 +344,28 @@ class GraphMarket(Market):
     def value_at(self, mu: Floats) -> float:
         if self.at_most:
             mu = np.maximum(mu, 0.0)
+        if self.problem.budget is not None:
             self.charge(float(mu[-1]))
-        return self._backward(lambda stage, threads: float(mu[stage]))
+        return self._backward(lambda stage, threads: mu[self._rows(stage)])
 
     def reprice(self) -> float:
-        return self._backward(self._clearing_price)
+        return self._backward(self._clearing_prices)
 
     def soft_value_at(self, mu: Floats, width: float) -> float:
         """Backward at given prices, taking parts of units charged; the smoothed dual there."""
-        return self._backward(lambda stage, threads: float(mu[stage]), width)
+        return self._backward(lambda stage, threads: mu[self._rows(stage)], width)
 
-    def _backward(self, price_of: Callable[[int, Pool], float], width: float = 0.0) -> float:
+    def _rows(self, stage: int) -> Ints:
+        """Positions of the prices of a stage among all."""
+        return np.array([stage]) if self.limits is None else self.limits.rows(stage)
+
+    def _costs(self, stage: int) -> Floats:
+        """Cost of a unit of every group at the prices of a stage, (groups,)."""
+        if self.limits is None:
+            return np.full(self.groups, self.mu[stage])
+        return self.limits.costs(stage, self.mu)
+
+    def _backward(self, prices_of: Callable[[int, Pool], Floats], width: float = 0.0) -> float:
         self.calls += 1
         self.mu = np.append(np.zeros(self.stages), self.mu[self.stages :])
         for arms in self._arms:
@@ -351,19 +375,40 @@ class GraphMarket(Market):
         with pool(self.workers) as threads:
             for stage in range(self.stages - 1, -1, -1):
                 threads.map(lambda pair, stage=stage: pair[0].price(stage, pair[1], parts), shared)
-                self.mu[stage] = price_of(stage, threads)
-                for arms in self._arms:
+                self.mu[self._rows(stage)] = prices_of(stage, threads)
+                for arms, cost in zip(self._arms, self._costs(stage).tolist(), strict=True):
                     if width > 0.0:
-                        arms.settle_softly(stage, float(self.mu[stage]), width)
+                        arms.settle_softly(stage, cost, width)
                     else:
-                        arms.settle(stage, float(self.mu[stage]))
+                        arms.settle(stage, cost)
         return self.dual()
 
-    def _clearing_price(self, stage: int, threads: Pool) -> float:
+    def _clearing_prices(self, stage: int, threads: Pool) -> Floats:
         masses = [arms.shares[min(stage, self.problem.horizon)] for arms in self._arms]
+        if self.limits is not None:
+            return self._shared(stage, masses, threads)[0]
         key, weight = self._offers(stage, masses, threads)
         price, _ = margin(key, weight, float(self.pulls[stage]))
-        return price if np.isfinite(price) else float(key.min(initial=0.0))
+        return np.array([price if np.isfinite(price) else key.min(initial=0.0)])
+
+    def _shared(
+        self, stage: int, masses: list[Floats], threads: Pool
+    ) -> tuple[Floats, list[Floats]]:
+        """Share out the resources of a stage: prices, parts of all units (states, units)."""
+        assert self.limits is not None
+        pairs = threads.map(lambda arms, mass: arms.offer(stage, mass), self._arms, masses)
+        key, weight = (np.concatenate(column) for column in zip(*pairs, strict=True))
+        group = np.repeat(np.arange(self.groups), [own.size for own, _ in pairs])
+        sharing = self.limits.share(stage, key, weight, group, self.unit)
+        parts, first = [], 0
+        for arms, mass in zip(self._arms, masses, strict=True):
+            part = np.zeros(arms.worth[stage].shape)
+            present = mass[: len(part)] > 0.0
+            last = first + int(present.sum()) * part.shape[1]
+            part[present] = sharing.parts[first:last].reshape(-1, part.shape[1])
+            parts.append(part)
+            first = last
+        return sharing.prices, parts
 
     def _offers(self, stage: int, masses: list[Floats], threads: Pool) -> tuple[Floats, Floats]:
         pairs = threads.map(lambda arms, mass: arms.offer(stage, mass), self._arms, masses)
@@ -376,18 +421,26 @@ class GraphMarket(Market):
         return key, weight
 
     def clear(self, blend: float) -> Flow:
-        def decide(stage: int, threads: Pool) -> tuple[float, float, float]:
+        def decide(stage: int, threads: Pool) -> list[Deal]:
             masses = [arms.mass for arms in self._arms]
-            price, part = margin(*self._offers(stage, masses, threads), float(self.pulls[stage]))
+            if self.limits is not None:
+                deals: list[Deal] = list(self._shared(stage, masses, threads)[1])
+            else:
+                offered = self._offers(stage, masses, threads)
+                price, part = margin(*offered, float(self.pulls[stage]))
+                deals = [(price, 0.0, part)] * self.groups
             for arms in self._arms:
                 share = arms.shares[stage]
                 share += blend * (arms.mass[: share.size] - share)
-            return price, 0.0, part
+            return deals
 
         return self._forward(decide, True)
 
     def relaxed(self, *, at_price: float, slack: float = 0.0) -> Flow:
-        return self._forward(lambda stage, threads: (float(self.mu[stage]), slack, at_price), False)
+        def decide(stage: int, threads: Pool) -> list[Deal]:
+            return [(cost, slack, at_price) for cost in self._costs(stage).tolist()]
+
+        return self._forward(decide, False)
 
     def soft_flow(self, width: float) -> tuple[Floats, Floats]:
         """Forward after `soft_value_at`: units spent and loose ones, of every stage, (T,)."""
@@ -399,26 +452,26 @@ class GraphMarket(Market):
                 over = arms.slopes(stage) - self.mu[stage]
                 near = np.abs(over - 0.5 * width) < (0.5 + AROUND) * width
                 loose[stage] += float((arms.mass[: len(over), None] * near).sum())
-                spent[stage] += arms.take(stage, np.clip(over / width, 0.0, 1.0))
+                spent[stage] += arms.take(stage, np.clip(over / width, 0.0, 1.0))[0]
         return spent, loose
 
-    def _forward(
-        self, decide: Callable[[int, Pool], tuple[float, float, float]], feasible: bool
-    ) -> Flow:
+    def _forward(self, decide: Callable[[int, Pool], list[Deal]], feasible: bool) -> Flow:
         reward, spent = np.zeros(self.groups), np.zeros((self.groups, self.stages))
         for arms in self._arms:
             arms.reset()
         with pool(min(self.workers, self.groups)) as threads:
             for stage in range(self.stages):
-                how = decide(stage, threads)
+                deals = decide(stage, threads)
                 moves = threads.map(
-                    lambda arms, stage=stage, how=how: arms.move(stage, *how), self._arms
+                    lambda arms, deal, stage=stage: arms.trade(stage, deal), self._arms, deals
                 )
                 for k, (taken, gained) in enumerate(moves):
                     spent[k, stage] = taken
                     reward[k] += gained
         for k, arms in enumerate(self._arms):
             reward[k] += arms.finish()
+        if self.limits is not None:
+            return Flow(reward, self.limits.spent(spent), feasible)
         if not self.at_most:
             return Flow(reward, spent, feasible)
         money = np.array([own @ arms.costs for own, arms in zip(spent, self._arms, strict=True)])
@@ -435,10 +488,10 @@ class GraphMarket(Market):
 
     def bound_of(self, flow: Flow) -> float:
         """Return what a flow proves: one that overspends is mixed with making no pulls."""
-        if flow.feasible or not self.at_most:
+        if not self.at_most:
             return flow.total
-        part = float(self.pulls[-1]) / float(flow.spent[:, -1].sum())
-        return part * flow.total + (1.0 - part) * self._resting()
+        lost = lost_part(flow.spent.sum(axis=0), self.pulls)
+        return (1.0 - lost) * flow.total + lost * self._resting()
 
     def resting(self) -> Flow:
         """Return the flow of arms that are never pulled, nor deployed."""

@@ -230,7 +230,7 @@ def _mix(search: Search, flows: list[Flow], tol: float, most_calls: int) -> None
         flows.append(market.clear(0.0))
         for flow in flows:
             master.add(flow.reward, flow.spent)
-        best = max((flow.total for flow in flows if flow.feasible), default=-np.inf)
+        best = max((market.bound_of(flow) for flow in flows if flow.feasible), default=-np.inf)
         flows = []
         mixture = master.solve()
         search.saw_bound(best if mixture is None else max(best, mixture.bound))

@@ -84,6 +84,8 @@ class DualSolution(Tabular):
         files.
     budget_price : float or None
         Price of money, where the problem has a budget.
+    resource_prices : array or None
+        (horizon, resources) price of each resource at each stage, where the problem has some.
 
     Examples
     --------
@@ -109,6 +111,7 @@ class DualSolution(Tabular):
     search_gap: float | None = None
     stopped: str | None = None
     budget_price: float | None = None
+    resource_prices: Floats | None = None
 
     @property
     def relative_gap(self) -> float | None:
@@ -141,7 +144,7 @@ class DualSolution(Tabular):
             "stopped": self.stopped,
             **SolutionRecord.of(self).to_dict(),
         }
-        prices = ("deployment_price", "budget_price")
+        prices = ("deployment_price", "budget_price", "resource_prices")
         absent = {name for name in prices if getattr(self, name) is None}
         return {name: values[name] for name in _PRINTED if name in values and name not in absent}
 
@@ -155,8 +158,17 @@ class DualSolution(Tabular):
                 "oracle calls": self.oracle_calls,
                 "seconds": round(self.seconds, 2),
             },
-            {"stage": range(len(self.prices)), "price": self.prices},
+            {"stage": range(len(self.prices)), **self._price_columns()},
         )
+
+    def _price_columns(self) -> dict[str, Any]:
+        """Prices of a pull and of every resource, (stages,); a deployment uses no resource."""
+        columns: dict[str, Any] = {"price": self.prices}
+        for name, prices in _by_name(self.problem, self.resource_prices).items():
+            columns[f"price of {name}"] = np.append(prices, np.zeros(len(self.prices)))[
+                : len(self.prices)
+            ]
+        return columns
 
     def tables(self) -> Tables:
         """Return columns by table name."""
@@ -164,7 +176,7 @@ class DualSolution(Tabular):
             "stages": lambda: {
                 "stage": range(len(self.prices)),
                 "pulls": self.problem.pulls,
-                "price": self.prices,
+                **self._price_columns(),
             },
             "history": lambda: columns_of(
                 (vars(line) | {"relative_gap": line.relative_gap} for line in self.history),
@@ -213,6 +225,7 @@ class SolutionRecord(BaseModel):
     multipliers: list[Finite]
     deployment_price: Finite | None = None
     budget_price: Annotated[Finite, Field(ge=0)] | None = None
+    resource_prices: dict[str, list[Annotated[Finite, Field(ge=0)]]] | None = None
     upper_bound: Finite
     lower_bound: Finite | None
     tol: Annotated[Finite, Field(ge=0)]
@@ -230,6 +243,7 @@ class SolutionRecord(BaseModel):
             multipliers=solution.multipliers.tolist(),
             deployment_price=solution.deployment_price,
             budget_price=solution.budget_price,
+            resource_prices=_by_name(solution.problem, solution.resource_prices) or None,
             upper_bound=solution.upper_bound,
             lower_bound=solution.lower_bound,
             tol=solution.tol,
@@ -252,7 +266,7 @@ class SolutionRecord(BaseModel):
             for name in SolutionRecord.model_fields
             if (search or name not in _SEARCH_COST)
             and (name not in _GRID_KEYS or self.grid)
-            and (name != "budget_price" or self.budget_price is not None)
+            and (name not in _LIMIT_PRICES or getattr(self, name) is not None)
         }
 
     def solution(self, source: str) -> DualSolution:
@@ -267,6 +281,13 @@ class SolutionRecord(BaseModel):
             raise ProblemError(f"{source}: deployment_price: must be there exactly when deploy is")
         if (self.budget_price is None) != (problem.budget is None):
             raise ProblemError(f"{source}: budget_price: must be there exactly when budget is")
+        named = self.resource_prices or {}
+        if list(named) != list(problem.resources or ()) or any(
+            len(prices) != problem.horizon for prices in named.values()
+        ):
+            raise ProblemError(
+                f"{source}: resource_prices: must have one number per stage for each resource"
+            )
         return DualSolution(
             problem=problem,
             multipliers=np.array(self.multipliers, dtype=float),
@@ -281,9 +302,18 @@ class SolutionRecord(BaseModel):
             grid=self.grid,
             search_gap=self.search_gap,
             budget_price=self.budget_price,
+            resource_prices=np.array(list(named.values())).T if named else None,
         )
 
 
+def _by_name(problem: Problem, prices: Floats | None) -> dict[str, list[float]]:
+    """Return prices (horizon, resources) by the names of the resources."""
+    if prices is None or problem.resources is None:
+        return {}
+    return dict(zip(problem.resources, prices.T.tolist(), strict=True))
+
+
+_LIMIT_PRICES = {"budget_price", "resource_prices"}
 _SEARCH_COST = {"oracle_calls", "seconds", "interrupted"}
 _GRID_KEYS = {"grid", "search_gap"}
 _PRINTED = (
@@ -304,6 +334,7 @@ _PRINTED = (
     "seconds",
     "deployment_price",
     "budget_price",
+    "resource_prices",
 )
 
 

@@ -51,31 +51,37 @@ def stage_margins(chains, factor, later, rest, index):
 
 
 @compiled
-def settle(rest, index, price, now):
-    """V_t = Q0 + (index - price)^+, (N,)."""
+def settle(rest, index, cost, now):
+    """V_t = Q0 + (index - cost)^+, (N,); cost (N,): of a pull at the prices of the stage."""
     for s in range(rest.shape[0]):
-        now[s] = rest[s] + max(index[s] - price, 0.0)
+        now[s] = rest[s] + max(index[s] - cost[s], 0.0)
 
 
 @compiled
-def move(chains, factor, index, price, slack, part, mass, pulled, after, spent, reward):
-    """Move masses (N,) over a stage: arms above the price are pulled, of those at it a part.
+def decide(index, cost, slack, part, mass, pulled):
+    """Fill pulled (N,): all masses (N,) above the cost (N,) of a pull, of those at it a part."""
+    for s in range(mass.shape[0]):
+        pulled[s] = 0.0
+        if index[s] > cost[s] + slack:
+            pulled[s] = mass[s]
+        elif index[s] >= cost[s] - slack:
+            pulled[s] = part * mass[s]
 
-    Fills pulled and after (N,), spent (groups,); adds to reward (groups,).
+
+@compiled
+def move(chains, factor, mass, pulled, after, spent, reward):
+    """Move masses (N,), of which some are pulled (N,), over a stage.
+
+    Fills after (N,), spent (groups,); adds to reward (groups,).
     """
     for s in range(after.shape[0]):
         after[s] = 0.0
     for k in range(factor.shape[0]):
         taken, earned = 0.0, 0.0
         for s in range(chains.start[k], chains.start[k + 1]):
-            m, pulled[s] = mass[s], 0.0
+            m, p = mass[s], pulled[s]
             if m == 0.0:
                 continue
-            if index[s] > price + slack:
-                pulled[s] = m
-            elif index[s] >= price - slack:
-                pulled[s] = part * m
-            p = pulled[s]
             taken += p
             earned += p * chains.pull_reward[s] + (m - p) * chains.rest_reward[s]
             if p > 0.0:
