@@ -6,18 +6,32 @@ import pytest
 from decobandit import (
     Arm,
     BetaBernoulli,
+    Chain,
+    Design,
     Problem,
     Terminal,
+    evaluate,
+    follow,
+    gap,
     load_problem,
     load_solution,
+    make_policy,
+    operating_characteristics,
     optimum,
+    recommend,
     save_problem,
     save_solution,
+    simulate,
     solve,
 )
+from decobandit.bounds import information_bound
 from decobandit.paper.restless import random_chain
-from decobandit.problem import RandomHorizon, problem_from_dict
+from decobandit.policies import Context
+from decobandit.prices import dual_value
+from decobandit.problem import RandomHorizon, States, problem_from_dict
 from decobandit.problem.arms import numbered
+from decobandit.simulation.playing import check_given
+from decobandit.trials.settings import settings_from
 from helpers.refusals import refused
 from helpers.resource_oracles import best_value, relaxed_value
 
@@ -184,3 +198,81 @@ def test_solution_files_keep_prices_by_resource(tmp_path) -> None:
     (tmp_path / "solution.json").write_text(text)
     with refused("invalid_problem"):
         load_solution(tmp_path / "solution.json")
+
+
+# -- policies -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("problem", [binary(0, arms=4), restless(1), *combined()])
+def test_policies_earn_nearly_the_optimum_and_simulations_agree(problem: Problem) -> None:
+    best = optimum(problem).value
+    for name in ("deco", "greedy"):
+        exact = evaluate(problem, name).value
+        assert 0.85 * best <= exact <= best + 1e-9
+        result = simulate(problem, [name], draws=500).results[0]
+        assert abs(result.value - exact) <= 6 * result.value_se + 1e-9
+    if not problem.repeat:
+        assert 0.85 * best <= evaluate(problem, "deco-rolling").value <= best + 1e-9
+
+
+@pytest.mark.parametrize("problem", [binary(2, arms=6, horizon=8), restless(2, 6, 8)])
+def test_no_stage_uses_more_than_there_is(problem: Problem) -> None:
+    names = ["deco", "greedy"] + ([] if problem.is_restless else ["thompson"])
+    for policy in (make_policy(problem, name) for name in names):
+        rng, states = np.random.default_rng(1), States.initial(problem, 40)
+        for stage in range(problem.horizon):
+            pulls = policy.allocate_many(stage, states, rng)
+            assert np.all(pulls @ problem.uses <= problem.supply[stage] + 1e-9)
+            assert pulls.sum() > 0
+    wide = problem.model_copy(update={"resources": {"nurse": 99.0, "bed": 99.0}})
+    everything = make_policy(wide, "greedy").allocate_many(0, States.initial(wide, 1))
+    assert problem.overdrawn(0, everything).all()
+    with refused("invalid_argument", "policy"):
+        check_given("greedy", problem, 0, everything)
+
+
+def test_an_arm_that_loses_by_a_pull_rests() -> None:
+    harm = Chain([[1.0]], [[1.0]], [1.0], [0.5])
+    arms = [Arm(name="a", prior=harm, uses={"bed": 1.0}), Arm(name="b", prior=harm)]
+    problem = Problem(horizon=4, arms=arms, resources={"bed": 2.0})
+    assert solve(problem).upper_bound == pytest.approx(8.0)
+    for name in ("deco", "deco-rolling", "greedy"):
+        assert evaluate(problem, name).value == pytest.approx(8.0)
+
+
+def test_deco_on_one_resource_for_all_pulls_is_deco_on_the_plain_problem() -> None:
+    arms = [Arm(name=f"a{k}", prior=BetaBernoulli(*prior)) for k, prior in enumerate(PRIORS)]
+    users = [arm.model_copy(update={"uses": {"nurse": 2.0}}) for arm in arms]
+    plain = Problem(horizon=6, arms=arms, pulls_per_stage=2)
+    shared = Problem(horizon=6, arms=users, resources={"nurse": 4.0})
+    for name in ("deco", "greedy"):
+        expected = evaluate(plain, name).value
+        assert evaluate(shared, name).value == pytest.approx(expected, rel=2e-3)
+
+
+def test_recommendations_list_the_arms_of_a_stage() -> None:
+    arms = [Arm(name=f"a{k}", prior=BetaBernoulli(k + 1, 1), uses={"bed": 1.0}) for k in range(4)]
+    problem = Problem(horizon=3, arms=arms, resources={"bed": 2.0})
+    result = recommend(problem, "0/0,0/0,0/0,0/0", "deco")
+    assert set(result.chosen) == {"a2", "a3"}
+
+
+@pytest.mark.parametrize("verb", ["trial", "design", "gap", "episode", "information", "dual_value"])
+def test_other_verbs_refuse_resources(verb: str) -> None:
+    problem = binary(0)
+    calls = {
+        "trial": lambda: settings_from(Context(problem), policy="deco"),
+        "design": lambda: operating_characteristics(problem, Design(scenarios=[])),
+        "gap": lambda: gap(problem, "deco"),
+        "episode": lambda: follow(problem, "deco"),
+        "information": lambda: information_bound(problem),
+        "dual_value": lambda: dual_value(problem, np.zeros(4)),
+    }
+    with refused("unsupported", "resources"):
+        calls[verb]()
+
+
+def test_other_policies_refuse_resources() -> None:
+    for name in ("equal", "knowledge-gradient"):
+        with refused("unsupported", "policy"):
+            make_policy(binary(0), name)

@@ -1,6 +1,6 @@
 """The default policy: `auto` picks one of the named policies for a problem.
 
-    a budget                        the best of deco and greedy
+    a budget, or resources          the best of deco and greedy
     arms with windows               the best of deco, greedy and knowledge-gradient
     single pulls                    deco-calibrated; non-binary outcomes: fh-gittins
     single pulls and a deployment   optimal where the exact optimum is small and no rules bind, else
@@ -46,7 +46,7 @@ class AutoPolicy(Policy):
     """Picks a policy for its problem; what it makes is that policy, under that policy's name."""
 
     name = DEFAULT_POLICY
-    plans_budget = True
+    plans_budget = plans_resources = True
     serves_restless = True
     cost = "tables"  # of most of the policies that it makes
 
@@ -77,9 +77,9 @@ class AutoPolicy(Policy):
 def _candidates(context: Context) -> tuple[str, ...]:
     """Names of the policies to compare, the one for larger problems first."""
     problem = context.problem
-    if problem.is_restless:
+    if problem.is_restless and not problem.may_wait:
         return ("deco",)
-    if problem.budget is not None:
+    if problem.may_wait:
         return ("deco", "greedy")
     if problem.has_windows:
         return ("deco", "greedy", "knowledge-gradient")

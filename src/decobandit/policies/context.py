@@ -80,7 +80,7 @@ class Context:
     @property
     def played(self) -> DualSolution:
         """The solution at the prices that DeCo plays: the same whatever the tolerance."""
-        given = self.play_given or self.problem.budget is not None
+        given = self.play_given or self.problem.may_wait
         return self.solution if given else at_canonical_prices(self.solution)
 
     def solution_for(self, bound: bool | None = None) -> DualSolution | None:

@@ -28,7 +28,14 @@ import numpy.typing as npt
 
 from ..arm import Cones, OneArmValues, Terms
 from ..arm.kernels.transitions import beta_binomial
-from ..prices import MoneyPlan, money_plans, relaxed_solution, whole_solution
+from ..prices import (
+    DualSolution,
+    MoneyPlan,
+    joined_prices,
+    money_plans,
+    relaxed_solution,
+    whole_solution,
+)
 from ..problem import DEFAULT_TIES, Problem, State, States, Stats, TieRule, remaining_problem
 from ..support import Floats, Ints, InvalidArgument
 from .allocation import ArmIndex
@@ -39,6 +46,16 @@ from .kernels.batch_units import share_each
 from .kernels.episodes import Episodes, pull
 from .restless import ChainTies
 from .shares import in_parts
+
+
+def limit_prices(solution: DualSolution) -> dict[str, Any]:
+    """Return the prices of money and of resources, where a solution has some."""
+    prices = {
+        "money_price": solution.budget_price,
+        "resource_prices": solution.resource_prices,
+    }
+    return {name: price for name, price in prices.items() if price is not None}
+
 
 Lookup = Callable[[int, Ints, Ints], Floats]  # (group, pulls, good): (states, columns)
 
@@ -59,6 +76,8 @@ class DecoPolicy(IndexPolicy):
         Where the terms of single states come from, instead of whole tables.
     money_price : float
         Price of the money that pulls cost, where the problem has a budget.
+    resource_prices : array, optional
+        Prices of the resources that pulls use, (horizon, resources), where the problem has some.
 
     Examples
     --------
@@ -71,7 +90,7 @@ class DecoPolicy(IndexPolicy):
 
     name = "deco"
     symmetric = True
-    plans_budget = True
+    plans_budget = plans_resources = True
     serves_restless = True
     at_fixed_prices = True
 
@@ -83,24 +102,23 @@ class DecoPolicy(IndexPolicy):
         ties: TieRule = DEFAULT_TIES,
         cones: Cones | None = None,
         money_price: float = 0.0,
+        resource_prices: Floats | None = None,
     ) -> None:
         super().__init__(problem, ties=ties)
         self.money_price = money_price
-        priced = problem.charged(money_price) if money_price else problem
+        self.resource_prices = problem.supply * 0.0 if resource_prices is None else resource_prices
+        special = money_price or resource_prices is not None
+        priced = problem.charged(money_price, resource_prices) if special else problem
         self.relaxation = OneArmValues(priced, prices)
         self._cones = cones
         self.cost = "tables" if problem.repeat else "light"
-        special = problem.repeat or problem.is_restless or problem.budget is not None
-        self.splits_index = not special
+        self.splits_index = not (problem.repeat or problem.is_restless or problem.may_wait)
         self._chain_ties = ChainTies(problem, self.scale) if problem.is_restless else None
 
     @classmethod
     def make(cls, context: Context) -> Self:
         solution = context.played if cls.at_fixed_prices else context.solution
-        money: dict[str, Any] = {}
-        if solution.budget_price is not None:
-            money["money_price"] = solution.budget_price
-        return cls(context.problem, solution.prices, ties=context.ties, **money)
+        return cls(context.problem, solution.prices, ties=context.ties, **limit_prices(solution))
 
     @classmethod
     def successor(cls, context: Context, planned: int) -> Policy:
@@ -120,7 +138,7 @@ class DecoPolicy(IndexPolicy):
         return float(self.prices[stage]) / units
 
     def live(self, cones: Cones) -> DecoPolicy:
-        if self.batches or not self.problem.is_binary:
+        if self.batches or self.problem.may_wait or not self.problem.is_binary:
             return self
         return DecoPolicy(self.problem, self.prices, ties=self.ties, cones=cones)
 
@@ -161,7 +179,13 @@ class DecoPolicy(IndexPolicy):
     @cached_property
     def _shares(self) -> Floats:
         """Parts of states at the price that the relaxed solution pulls, (stages, states)."""
-        return relaxed_solution(self.problem, self.prices).shares
+        return relaxed_solution(self.problem, self.all_prices()).shares
+
+    def all_prices(self, first: int = 0) -> Floats:
+        """Prices from a stage on as a market has them, those of resources included."""
+        if self.problem.resources is None:
+            return self.prices[first:]
+        return joined_prices(self.problem, self.prices, self.resource_prices, first)
 
     def values(self, stage: int, states: States, rng: np.random.Generator | None = None) -> Floats:
         values = super().values(stage, states, rng)
@@ -192,7 +216,20 @@ class DecoPolicy(IndexPolicy):
     def unit_indices(self, stage: int, group: int, stats: Floats) -> Floats:
         return np.diff(self.relaxation.unit_values(stage, group, stats), axis=-1)
 
-    # -- budgets ------------------------------------------------------------------------------
+    # -- budgets and resources ----------------------------------------------------------------
+
+    def unit_worths(
+        self, stage: int, states: States, rng: np.random.Generator | None
+    ) -> tuple[Floats, Floats]:
+        """Order by what is left of a unit's worth after the prices of what it uses."""
+        values = self.unit_values_at(stage, states, rng)
+        if self.problem.resources is None:
+            return values, values
+        return values, values + self.paid(stage)[:, None]
+
+    def paid(self, stage: int) -> Floats:
+        """Return what a unit of every arm pays for resources at a stage, (K,)."""
+        return np.asarray(self.problem.unit * self.problem.uses @ self.resource_prices[stage])
 
     @cached_property
     def _plans(self) -> list[tuple[MoneyPlan, DecoPolicy]]:

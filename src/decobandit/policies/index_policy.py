@@ -56,12 +56,13 @@ from .allocation import (
 )
 from .base import Policy
 from .context import Context
-from .kernels.batch_units import give_by_index
+from .kernels.batch_units import give_by_index, give_within
 from .kernels.index_play import pull_largest
 from .pending import mean_values
 
 FREE = 1e-9  # cost that arms without one count with, of the largest
-SLACK = 1e-12  # part of a budget that rounding may add to what is spent
+SLACK = 1e-12  # part of a budget or resource that rounding may add to what is spent
+TINIEST = 1e-300  # amount that is divided by
 OUTSIDE = -1e9  # index of an arm outside its windows, in units of the largest reward
 UNPULLED = 1e9  # index of an arm never pulled, for bounds on means: above them all
 
@@ -203,7 +204,7 @@ class IndexPolicy(Policy):
 
     @property
     def has_table(self) -> bool:
-        if self.problem.budget is not None:
+        if self.problem.may_wait:
             return False
         tabled = self.by_arm or type(self).stage_index is not IndexPolicy.stage_index
         return tabled and self.problem.is_binary and not (self.batches or self.selects_only)
@@ -268,7 +269,7 @@ class IndexPolicy(Policy):
         check_turn(self.problem, stage, state)
         if self.batches:
             return sole_arm(self.allocation(stage, state, rng), self.name)
-        if self.problem.budget is not None:
+        if self.problem.may_wait:
             return tuple(np.flatnonzero(self.allocation(stage, state, rng)).tolist())
         values = self.values_at(stage, States.of(self.problem, [state]), rng)[0]
         number = round(self.problem.pulls[stage])
@@ -311,7 +312,7 @@ class IndexPolicy(Policy):
                 raise InvalidArgument(
                     f"policy {self.name!r} draws arms: pass a random generator as rng", field="rng"
                 )
-            if self.problem.budget is not None:
+            if self.problem.may_wait:
                 return self.problem.unit * self.affordable_units(stage, states, rng)
             if self.batches:
                 return self.problem.unit * self.share_units(stage, states, rng)
@@ -356,28 +357,31 @@ class IndexPolicy(Policy):
         return shares
 
     def affordable_units(self, stage: int, states: States, rng: np.random.Generator | None) -> Ints:
-        """Units of every arm within the budget, (E, K): the largest positive index that it pays."""
-        index = self.unit_values_at(stage, states, rng)
-        index = np.where(of_allowed(np.zeros(index.shape[:2]), states)[..., None] < 0, -1.0, index)
-        cost = self.problem.unit * self.problem.costs[stage]
+        """Units of every arm within budget or resources, (E, K): the first in order that fit."""
+        problem = self.problem
+        order, worth = self.unit_worths(stage, states, rng)
+        able = of_allowed(np.zeros(order.shape[:2]), states) >= 0.0
+        if problem.resources is None:
+            uses, left = problem.costs[stage][:, None], states.left[:, None]
+            cost = uses[:, 0]
+        else:
+            uses, left = problem.uses, np.tile(problem.supply[stage], (len(states), 1))
+            # in parts of what there is, a pull of all pulls included
+            parts = uses / np.maximum(problem.supply[stage], TINIEST)
+            cost = parts.sum(axis=1) + 1.0 / problem.pulls_per_stage
         if self.per_cost:
-            index = index / np.maximum(cost, FREE * max(cost.max(), 1e-300))[:, None]
-        left, given = states.left.copy(), np.zeros(index.shape[:2], dtype=np.int64)
-        rows, most = np.arange(len(given)), index.shape[2]
-        pulls = pulls_made(states)
-        for _ in range(self.problem.units):
-            later = np.take_along_axis(index, np.minimum(given, most - 1)[..., None], axis=2)[
-                ..., 0
-            ]
-            able = (given < most) & (cost <= left[:, None] * (1.0 + SLACK) + SLACK)
-            later = np.where(able, later, -np.inf)
-            best = later.max(axis=1)
-            tied = later >= (best - self._tolerance)[:, None]
-            arm = np.where(tied, pulls + given, np.iinfo(np.int64).max).argmin(axis=1)
-            paid = best > 0.0
-            given[rows[paid], arm[paid]] += 1
-            left[paid] -= cost[arm[paid]]
+            order = order / np.maximum(cost, FREE * max(cost.max(), TINIEST))[:, None]
+        given, worth = np.zeros(able.shape, np.int64), np.where(able[..., None], worth, -1.0)
+        shared = (problem.unit * uses, left, pulls_made(states), problem.units)
+        give_within(np.ascontiguousarray(order), worth, *shared, self._tolerance, SLACK, given)
         return given
+
+    def unit_worths(
+        self, stage: int, states: States, rng: np.random.Generator | None
+    ) -> tuple[Floats, Floats]:
+        """Return what units are taken in order of, and their worth, (E, K, units) each."""
+        values = self.unit_values_at(stage, states, rng)
+        return values, values
 
     def unit_values_at(self, stage: int, states: States, rng: np.random.Generator | None) -> Floats:
         """Index of every unit of every arm, (E, K, units that one arm may take)."""

@@ -40,8 +40,16 @@ from ..problem import (
     remaining_problem,
 )
 from ..support import Cache, Floats, Ints
+from .allocation import distinct_rows
 from .context import Context
-from .deco import DecoPolicy, distinct_states, knapsacks, over_groups, values_of_states
+from .deco import (
+    DecoPolicy,
+    distinct_states,
+    knapsacks,
+    limit_prices,
+    over_groups,
+    values_of_states,
+)
 from .index_policy import IndexPolicy
 from .kernels.batch_units import sum_by_episode
 from .requirements import batches, binary_or_restless, binary_outcomes, single_pulls
@@ -135,7 +143,7 @@ class RepricedDecoPolicy(DecoPolicy):
 
     name = "deco-repriced"
     symmetric = True
-    at_fixed_prices = False
+    at_fixed_prices = plans_resources = False
     requires = (batches, binary_outcomes)
 
     def __init__(
@@ -228,7 +236,7 @@ class RollingDecoPolicy(IndexPolicy):
 
     name = "deco-rolling"
     symmetric = True
-    plans_budget = True
+    plans_budget = plans_resources = True
     cost = "solve"
     serves_restless = True
     requires = (single_pulls, binary_or_restless)
@@ -250,34 +258,55 @@ class RollingDecoPolicy(IndexPolicy):
     def values(self, stage: int, states: States, rng: np.random.Generator | None = None) -> Floats:
         if self._chain_ties is None:
             return super().values(stage, states, rng)
-        rows = [states.rows([e]) for e in range(len(states))]
-        return np.concatenate([self._restless_values(stage, row) for row in rows])
+        return np.array([self._restless(stage, states.rows([e]))[0] for e in range(len(states))])
 
-    def _restless_values(self, stage: int, states: States) -> Floats:
-        """Index of every arm in one joint state, ties by shares: prices of the stages left."""
+    def _restless(self, stage: int, states: States) -> tuple[Floats, Floats]:
+        """Index of every arm in one joint state, ties by shares: prices of the stages left.
+
+        The second: what pulls pay for resources, which is taken from the index, (arms,) each.
+        """
         assert self._chain_ties is not None
         codes, weights = self._chain_ties.places(states)
         size = self._chain_ties.states.size
         masses = np.bincount(codes.ravel(), weights.ravel(), size).astype(float)
-        left = relaxed_solution(
-            self.problem, self._first.prices[stage:], first=stage, masses=masses, tol=self._tol
-        )
-        index = (weights * left.first_index[codes]).sum(axis=-1)
-        return self._chain_ties.mixed(states, index, float(left.prices[0]), left.shares[0])
+        start = self._first.all_prices(stage)
+        left = relaxed_solution(self.problem, start, first=stage, masses=masses, tol=self._tol)
+        price = float(left.prices[0])
+        paid = left.first_costs - price
+        index, pays = ((weights * x[codes]).sum(axis=-1) for x in (left.first_index - paid, paid))
+        return self._chain_ties.mixed(states, index, price, left.shares[0])[0], pays[0]
 
     def indices(self, stage: int, state: State) -> Floats | None:
         if self._chain_ties is not None:
             return super().indices(stage, state)
+        return self._solved(stage, state)[0]
+
+    def _solved(self, stage: int, state: State) -> tuple[Floats | None, Floats]:
+        """Index of every arm, at prices of the stages left; what pulls pay for resources there."""
         # the deployment has no stage after it to price: there the index is the expected reward
         if stage == 0 or stage >= self.problem.horizon:
-            return self._first.indices(stage, state)
+            return self._first.indices(stage, state), self._first.paid(0)
         left = remaining_problem(self.problem, stage, state)
-        start = None if left.budget is not None else self._first.prices[stage:]
-        solution = whole_solution(left, tol=self._tol, start=start, workers=1)
-        return _deco(solution).indices(0, State.fresh(left.n_arms))
+        start = None if left.may_wait else self._first.prices[stage:]
+        policy = _deco(whole_solution(left, tol=self._tol, start=start, workers=1))
+        return policy.indices(0, State.fresh(left.n_arms)), policy.paid(0)
+
+    def unit_worths(
+        self, stage: int, states: States, rng: np.random.Generator | None
+    ) -> tuple[Floats, Floats]:
+        if self.problem.resources is None:
+            return super().unit_worths(stage, states, rng)
+        rows, place = distinct_rows(states)
+        pairs = [
+            self._restless(stage, rows.rows([e]))
+            if self._chain_ties is not None
+            else self._solved(stage, rows.state(e))
+            for e in range(len(rows))
+        ]
+        values, paid = (np.array(part, dtype=float)[place] for part in zip(*pairs, strict=True))
+        return values[..., None], (values + paid)[..., None]
 
 
 def _deco(solution: DualSolution, ties: TieRule = DEFAULT_TIES) -> DecoPolicy:
     """DeCo at the prices of a solution."""
-    money_price = solution.budget_price or 0.0
-    return DecoPolicy(solution.problem, solution.prices, ties=ties, money_price=money_price)
+    return DecoPolicy(solution.problem, solution.prices, ties=ties, **limit_prices(solution))

@@ -1,7 +1,8 @@
 """Greedy: pull the arm of largest expected reward, ignoring the value of information.
 
 The myopic rule of Bayesian bandits; see Berry and Fristedt, Bandit Problems, 1985. Serves any
-problem. Batches go to one arm, unless arms tie. Within a budget, by expected reward per cost.
+problem. Batches go to one arm, unless arms tie. Within a budget, by expected reward per cost;
+within resources, per part of them that it uses.
 Of arms that move at rest it pulls those that gain most by a pull now, over a stage at rest.
 
 Equal allocation: pull the arm with the fewest pulls, independent of the outcomes.
@@ -42,7 +43,7 @@ class GreedyPolicy(IndexPolicy):
 
     name = "greedy"
     symmetric = True
-    plans_budget = True
+    plans_budget = plans_resources = True
     per_cost = True
     serves_restless = True
 

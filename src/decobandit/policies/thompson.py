@@ -53,10 +53,11 @@ _HALVINGS = 60
 _MIN_LOG_WEIGHT = -500.0  # far above what a double can hold
 
 
-def _single_within_budget(problem: Problem) -> str | None:
-    if problem.budget is None or not problem.repeat:
+def _single_within_limits(problem: Problem) -> str | None:
+    if not problem.may_wait or not problem.repeat:
         return None
-    return "draws single pulls within a budget, not batches; use 'deco' or 'greedy'"
+    limit = "a budget" if problem.resources is None else "resources"
+    return f"draws single pulls within {limit}, not batches; use 'deco' or 'greedy'"
 
 
 class ThompsonPolicy(IndexPolicy):
@@ -64,9 +65,9 @@ class ThompsonPolicy(IndexPolicy):
 
     name = "thompson"
     symmetric = True
-    plans_budget = True
+    plans_budget = plans_resources = True
     per_cost = True
-    requires = (unknown_means, _single_within_budget)
+    requires = (unknown_means, _single_within_limits)
     randomised = True
 
     def __init__(self, problem: Problem, *, ties: TieRule = DEFAULT_TIES) -> None:
@@ -89,7 +90,7 @@ class ThompsonPolicy(IndexPolicy):
     def allocate_many(
         self, stage: int, states: States, rng: np.random.Generator | None = None
     ) -> Ints:
-        simple = self.problem.budget is None and not self.batches
+        simple = not (self.problem.may_wait or self.batches)
         if rng is None or stage >= self.problem.horizon or not simple:
             return super().allocate_many(stage, states, rng)
         drawn = of_allowed(self.values(stage, states, rng), states)
@@ -105,7 +106,7 @@ class ThompsonPolicy(IndexPolicy):
     def select(
         self, stage: int, state: State, rng: np.random.Generator | None = None
     ) -> tuple[int, ...]:
-        single = self.problem.is_binary and not self.batches
+        single = self.problem.is_binary and not (self.batches or self.problem.may_wait)
         if rng is None or not single or stage >= self.problem.horizon:
             return super().select(stage, state, rng)
         from scipy.special import expit  # late: trials do not need scipy
@@ -127,7 +128,7 @@ class ThompsonPolicy(IndexPolicy):
     @property
     def has_distribution(self) -> bool:
         single = self.problem.pulls_per_stage == 1 and not self.batches
-        return single and self.problem.is_binary and self.problem.budget is None
+        return single and self.problem.is_binary and not self.problem.may_wait
 
     def distribution(self, stage: int, state: State) -> Distribution:
         check_turn(self.problem, stage, state)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .dual import money_plans as money_plans
     from .dual import solve as solve
     from .dual import whole_solution as whole_solution
+    from .limits import joined_prices as joined_prices
     from .solution import DualSolution as DualSolution
     from .solution import SolutionRecord as SolutionRecord
     from .solution import check_solution as check_solution

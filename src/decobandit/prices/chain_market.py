@@ -127,7 +127,7 @@ class ChainMarket(Market):
         """Positions of the prices of a stage among all."""
         return np.array([stage]) if self.limits is None else self.limits.rows(stage)
 
-    def _costs(self, stage: int) -> Floats:
+    def costs(self, stage: int) -> Floats:
         """Cost of a pull in every state at the prices of a stage, (states,)."""
         if self.limits is None:
             return np.full(self._group.size, self.mu[stage])
@@ -140,7 +140,7 @@ class ChainMarket(Market):
         for stage in range(self.stages - 1, -1, -1):
             stage_margins(self._chains, self._factors[stage], later, rest, self._index[stage])
             self.mu[self._rows(stage)] = prices_of(stage)
-            settle(rest, self._index[stage], self._costs(stage), now)
+            settle(rest, self._index[stage], self.costs(stage), now)
             later, now = now, later
         self._first_values = later
         return float((self._masses * later).sum() + (self.pulls * self.mu).sum())
@@ -178,7 +178,7 @@ class ChainMarket(Market):
 
     def relaxed(self, *, at_price: float, slack: float = 0.0) -> Flow:
         def fill(stage: int, mass: Floats, pulled: Floats) -> None:
-            decide(self._index[stage], self._costs(stage), slack, at_price, mass, pulled)
+            decide(self._index[stage], self.costs(stage), slack, at_price, mass, pulled)
 
         return self._forward(fill, False)
 
@@ -244,7 +244,7 @@ class ChainMarket(Market):
         some = self._mass > 1e-9
         costs = self.mu[:, None]
         if self.limits is not None:
-            costs = np.array([self._costs(stage) for stage in range(self.stages)])
+            costs = np.array([self.costs(stage) for stage in range(self.stages)])
         by_index = (self._index > costs).astype(float)
         return np.where(some, self._pulled / np.where(some, self._mass, 1.0), by_index)
 
@@ -254,6 +254,7 @@ class RelaxedSolution(NamedTuple):
 
     prices: Floats  # (stages,)
     first_index: Floats  # (states,) at the first of these stages
+    first_costs: Floats  # (states,) of a pull there, resources included
     shares: Floats  # (stages, states)
 
 
@@ -275,4 +276,4 @@ def relaxed_solution(
     rounds(search, prices, tol, SHARE_CALLS)
     shares = market.shares()
     market.value_at(search.prices)
-    return RelaxedSolution(search.prices, market.first_index(), shares)
+    return RelaxedSolution(search.prices, market.first_index(), market.costs(0), shares)

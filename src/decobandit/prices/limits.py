@@ -34,12 +34,12 @@ class Limits:
         groups, unit = problem.groups, float(problem.unit)
         uses = unit * problem.uses[[group.members[0] for group in groups]]
         largest = uses.max(axis=0)
-        self._size = np.where(largest > 0.0, largest, 1.0)
+        self.size = np.where(largest > 0.0, largest, 1.0)
         most = problem.units if problem.repeat else 1
         counts = np.array([most * group.count for group in groups])
         self._most = float(most)  # units of an arm
-        self.uses = np.column_stack([np.ones(len(groups)), uses / self._size])  # (groups, rows)
-        self.supply = np.minimum(problem.supply[first:], counts @ uses) / self._size
+        self.uses = np.column_stack([np.ones(len(groups)), uses / self.size])  # (groups, rows)
+        self.supply = np.minimum(problem.supply[first:], counts @ uses) / self.size
         # the same part of all units that stays within the resources, on average over stages
         used = np.maximum((counts @ self.uses)[1:], 1e-300)
         self.even_part = float((self.supply.mean(axis=0) / used)[used > 1e-300].min(initial=1.0))
@@ -75,13 +75,14 @@ class Limits:
 
     def resource_prices(self, prices: Floats) -> Floats:
         """Prices of the resources as the problem counts them, (regular stages, resources)."""
-        return np.asarray(prices[self.stages :].reshape(self.supply.shape) / self._size)
+        return np.asarray(prices[self.stages :].reshape(self.supply.shape) / self.size)
 
 
-def joined_prices(problem: Problem, prices: Floats, resource_prices: Floats) -> Floats:
-    """Return prices (stages,) and (horizon, resources) as one array; inverse of `Limits`."""
-    limits = Limits(problem)
-    return np.append(prices, resource_prices * limits._size)
+def joined_prices(
+    problem: Problem, prices: Floats, resource_prices: Floats, first: int = 0
+) -> Floats:
+    """Return prices (stages,) and (horizon, resources), from a stage on, as markets have them."""
+    return np.append(prices[first:], resource_prices[first:] * Limits(problem).size)
 
 
 def lost_part(spent: Floats, pulls: Floats) -> float:

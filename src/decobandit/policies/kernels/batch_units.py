@@ -61,6 +61,43 @@ def give_by_index(
 
 
 @compiled
+def give_within(order, worth, uses, left, pulls, units, tolerance, slack, given):
+    """Unit by unit to the arm of the largest order that is worth it and fits what is left.
+
+    order, worth (E, K, most): of the next unit of an arm, which must be worth more than nothing;
+    uses (K, rows), left (E, rows). Of equal ones the arm with the fewest pulls (E, K) so far.
+    """
+    E, K, most = order.shape
+    rows = uses.shape[1]
+    room = np.empty(rows)
+    for e in range(E):
+        given[e] = 0
+        for r in range(rows):
+            room[r] = left[e, r] * (1.0 + slack) + slack
+        for _ in range(units):
+            best, arm = -np.inf, -1
+            for k in range(K):
+                n = given[e, k]
+                if n >= most or worth[e, k, n] <= 0.0 or order[e, k, n] < best - tolerance:
+                    continue
+                fits = True
+                for r in range(rows):
+                    fits = fits and uses[k, r] <= room[r]
+                if not fits:
+                    continue
+                if order[e, k, n] > best + tolerance or pulls[e, k] + n < (
+                    pulls[e, arm] + given[e, arm]
+                ):
+                    arm = k
+                best = max(best, order[e, k, n])
+            if arm < 0:
+                break
+            given[e, arm] += 1
+            for r in range(rows):
+                room[r] -= uses[arm, r]
+
+
+@compiled
 def sum_by_episode(values, where, episodes, out):
     """out[i]: the sum over arms of the values of their states, in episode number episodes[i]."""
     for i in range(episodes.shape[0]):
