@@ -1,5 +1,7 @@
 """Budgets: by joint recursion, by an LP, and by what every episode spends."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -11,21 +13,25 @@ from decobandit import (
     NormalNormal,
     Problem,
     Reward,
+    State,
+    Terminal,
     bound,
     evaluate,
+    follow,
     gap,
     load_solution,
     make_policy,
     operating_characteristics,
     optimum,
     recommend,
+    retrace,
     save_solution,
     simulate,
     solve,
 )
-from decobandit.policies import Context
+from decobandit.bounds import information_bound
+from decobandit.prices import dual_value
 from decobandit.problem import problem_from_dict, problem_to_dict
-from decobandit.trials.settings import settings_from
 from helpers.experiments import Experiment, best, relaxed
 from helpers.refusals import refused
 
@@ -61,6 +67,21 @@ def test_published_case() -> None:
     kinds = {own.kind: own.value for own in bound(problem)}
     assert kinds["optimum"] == pytest.approx(2.8849206349206353, abs=1e-12)
     assert set(kinds) == {"optimum", "lagrangian"}
+
+
+def test_the_dual_function_at_any_prices_is_above_the_optimum() -> None:
+    problem, rng = problem_of(5.0), np.random.default_rng(1)
+    solution = solve(problem, tol=1e-9)
+    at = dual_value(problem, solution.prices, budget_price=solution.budget_price or 0.0)
+    assert at.value == pytest.approx(solution.upper_bound, abs=1e-12)
+    for _ in range(5):
+        prices, money = rng.random(6), float(rng.random())
+        value = dual_value(problem, prices, budget_price=money)
+        assert value.value >= solution.upper_bound
+        total = value.reward + value.gradient @ np.append(prices, money)
+        assert value.value == pytest.approx(total, abs=1e-12)
+    with refused("invalid_argument", "prices"):
+        dual_value(problem, solution.prices, budget_price=-1.0)
 
 
 def test_costs_that_change_over_the_stages() -> None:
@@ -133,12 +154,100 @@ def test_exact_values_are_those_of_simulation() -> None:
         assert abs(evaluate(problem, name).value - estimate.value) < 5 * estimate.value_se
 
 
+def test_two_arms_are_followed_within_the_budget() -> None:
+    """Equal allocation pays four pulls of each, whatever comes: eight of mean 1/2."""
+    arms = [Arm(name="a", cost=1.0), Arm(name="b", cost=0.5)]
+    problem = Problem(horizon=12, arms=arms, budget=6.0)
+    assert evaluate(problem, "equal").value == pytest.approx(4.0, abs=1e-12)
+    plain = Experiment([(1, 1), (1, 1)], 12, costs=[1.0, 0.5], budget=6.0)
+    assert optimum(problem).value == pytest.approx(best(plain), abs=1e-12)
+    estimate = simulate(problem, "greedy", draws=400, rng=2).results[0].estimates.best
+    assert abs(evaluate(problem, "greedy").value - estimate.value) < 5 * estimate.value_se
+
+
+BATCH = {"pulls_per_stage": 4, "repeat": True, "unit": 2, "horizon": 3}
+CORNERS = [
+    {},
+    {"pulls_per_stage": 2},
+    BATCH,
+    {"terminal": Terminal(deploy=5.0)},
+    {"horizon": {"survival": [0.9**t for t in range(5)]}},
+]
+
+
+@pytest.mark.parametrize("settings", CORNERS, ids=["1", "2", "batch", "deploy", "end"])
+def test_the_terms_of_a_gap_add_up(settings: dict[str, Any]) -> None:
+    """Exactly, and in simulations by the estimate `gap`."""
+    problem = problem_of(5.0, **settings)
+    for name in ("deco", "greedy", "equal"):
+        exact = gap(problem, name)
+        assert exact.method == "exact"
+        assert exact.value == pytest.approx(evaluate(problem, name).value, abs=1e-12)
+        assert exact.unspent is not None
+        total = exact.shortfall + exact.congestion + exact.unspent
+        assert total == pytest.approx(exact.gap, abs=1e-12)
+        assert exact.running_loss[-1] == pytest.approx(exact.gap, abs=1e-12)
+        drawn = gap(problem, name, method="simulated", draws=200, rng=4)
+        assert abs(drawn.value - exact.value) < 7 * drawn.value_se
+        assert drawn.unspent == pytest.approx(exact.unspent, abs=0.1)
+        assert set(drawn.to_dict()) >= {"shortfall", "congestion", "unspent"}
+
+
+def test_what_is_unspent_is_that_of_all_paths() -> None:
+    """Pulls and money by a plain walk through every path of greedy."""
+    problem = problem_of(5.0)
+    solution, policy = solve(problem), make_policy(problem, "greedy")
+    made, spent = np.zeros(6), 0.0
+
+    def walk(stage: int, good: tuple[int, ...], bad: tuple[int, ...], chance: float) -> None:
+        nonlocal spent
+        if stage == 6 or not chance:
+            return
+        arms = policy.select(stage, State(good, bad))
+        if not arms:
+            return walk(stage + 1, good, bad, chance)
+        (k,) = arms
+        made[stage] += chance
+        spent += chance * COSTS[k]
+        p = (PRIORS[k][0] + good[k]) / (sum(PRIORS[k]) + good[k] + bad[k])
+        more = [n + (j == k) for j, n in enumerate(good)]
+        less = [n + (j == k) for j, n in enumerate(bad)]
+        walk(stage + 1, tuple(more), bad, chance * p)
+        walk(stage + 1, good, tuple(less), chance * (1 - p))
+
+    walk(0, (0, 0, 0), (0, 0, 0), 1.0)
+    expected = solution.multipliers @ (1.0 - made) + (solution.budget_price or 0.0) * (5.0 - spent)
+    assert gap(problem, "greedy", solution=solution).unspent == pytest.approx(expected, abs=1e-12)
+
+
+def test_an_episode_and_its_pulls_have_the_same_loss() -> None:
+    for name in ("deco", "thompson", "deco-rolling"):
+        problem = problem_of(3.0)
+        episode = follow(problem, name, rng=3)
+        spent = sum(COSTS[arm] for arms in episode.pulled for arm in arms)
+        assert spent <= 3.0
+        history = [
+            (arms[0], int(outcomes[0])) if arms else (None, None)
+            for arms, outcomes in zip(episode.pulled, episode.outcomes, strict=True)
+        ]
+        again = retrace(problem, history)
+        assert again.running_loss == pytest.approx(episode.running_loss, abs=1e-12)
+        price = solve(problem).budget_price or 0.0
+        assert episode.unspent is not None
+        assert episode.unspent[-1] >= price * (3.0 - spent) - 1e-12
+        assert "unspent" in episode.to_dict()
+    with refused("invalid_argument", "history"):
+        retrace(Problem.uniform(arms=2, horizon=3), [(None, None)])
+
+
 def test_random_end_windows_and_shortlists_combine_with_a_budget() -> None:
     """Each against the plain LP with the same feature."""
     weights = [0.9**t for t in range(6)]
     problem = problem_of(3.0)
     random = problem.model_copy(update={"horizon": {"survival": weights}})
-    assert solve(random, tol=1e-6).upper_bound <= solve(problem, tol=1e-6).upper_bound
+    ended = Experiment(PRIORS, 6, weights=weights, costs=COSTS, budget=3.0)
+    assert solve(random, tol=1e-6).upper_bound == pytest.approx(relaxed(ended), rel=2e-6)
+    assert optimum(random).value == pytest.approx(best(ended), abs=1e-10)
     windows = [(0, 3), None, (2, 6)]
     arms = [
         arm.model_copy(update={"available": None if own is None else (own,)})
@@ -170,12 +279,10 @@ def test_files_solutions_and_recommendations(tmp_path: object) -> None:
 
 def test_what_does_not_keep_to_a_budget_refuses() -> None:
     problem = problem_of(5.0)
-    with refused("unsupported", "budget"):
-        settings_from(Context(problem), policy="deco")  # as the command line makes a trial
     with refused("unsupported", "policy"):
-        make_policy(problem, "equal")
+        make_policy(problem, "ucb1")
     with refused("unsupported", "budget"):
-        gap(problem, "deco")
+        information_bound(problem)
     with refused("unsupported", "budget"):
         operating_characteristics(
             problem, Design(scenarios=[{"name": "a", "truth": [0.2, 0.3, 0.4]}])

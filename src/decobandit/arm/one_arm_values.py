@@ -155,7 +155,7 @@ class OneArmValues:
         """Return the dual function at these prices."""
         groups = self.problem.groups
         first = sum(group.count * self._tables.first_value(k) for k, group in enumerate(groups))
-        return float(first + self.problem.pulls @ self.prices)
+        return float(first + self.problem.pulls @ self.prices + self.problem.charged_budget)
 
     def values(self, stage: int, group: int) -> Floats:
         """V of all states that an arm of a group can be in at a stage 0 .. stages.

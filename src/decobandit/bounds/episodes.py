@@ -15,6 +15,7 @@ Theorem 2. Figure 2 of the paper draws four such episodes; `figures/episodes.py`
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import zip_longest
 from typing import Any, Protocol
@@ -35,7 +36,6 @@ from ..problem import (
     TieRule,
     arm_position,
     check_problem,
-    refuse_budget,
     refuse_resources,
     refuse_restless,
     tie_rule,
@@ -63,7 +63,7 @@ from ..support.records import doc, record_class
 
 Arms = tuple[int, ...]  # one entry per pull
 Outcomes = tuple[Outcome, ...]
-Pair = tuple[int | str, Outcome | None]  # arm (position or name), outcome (None: deployed)
+Pair = tuple[int | str | None, Outcome | None]  # arm (position or name), outcome (None: deployed)
 
 
 class TermsOf(Protocol):
@@ -115,6 +115,10 @@ class Episode(Tabular):
         "Success probabilities or true means, if known.", default=None
     )
     seed: int | None = doc("Seed of a simulated episode.", default=None)
+    unspent: Floats | None = doc(
+        "(stages,) loss by pulls not made and, at the end, money left; None without a budget.",
+        default=None,
+    )
 
     @property
     def stages(self) -> int:
@@ -146,8 +150,13 @@ class Episode(Tabular):
 
     @cached_property
     def running_loss(self) -> Floats:
-        """Shortfall and congestion up to and including each stage, (stages,)."""
-        return np.cumsum(self.shortfall + self.congestion)
+        """Shortfall, congestion and what is unspent up to and including each stage, (stages,)."""
+        unspent = 0.0 if self.unspent is None else self.unspent
+        return np.cumsum(self.shortfall + self.congestion + unspent)
+
+    @property
+    def _losses(self) -> tuple[str, ...]:
+        return ("shortfall", "congestion", *(["unspent"] if self.unspent is not None else []))
 
     def _card(self) -> Card:
         pulls, stages = self._pulls(), self._stages()
@@ -164,7 +173,7 @@ class Episode(Tabular):
         return {"stages": self._stages, "pulls": self._pulls, "arms": self._arms}
 
     def _stages(self) -> Columns:
-        costs = ("shortfall", "congestion", "running_loss")
+        costs = (*self._losses, "running_loss")
         losses = {name: getattr(self, name) for name in costs}
         return {"stage": range(self.stages), "price": self.prices, **losses}
 
@@ -209,8 +218,7 @@ class Episode(Tabular):
                 "expected_reward",
                 "value_of_information",
                 "index",
-                "shortfall",
-                "congestion",
+                *self._losses,
                 "running_loss",
             )
         }
@@ -290,7 +298,6 @@ def follow(
     ((0,), (0,), (0,), (0,))
     """
     problem = check_subject(problem, policy)
-    refuse_budget(problem, "an episode")
     refuse_resources(problem, "an episode")
     if isinstance(policy, Policy) and policy.problem != problem:
         raise InvalidArgument(f"policy {policy.name!r}: made for another problem", field="policy")
@@ -300,9 +307,10 @@ def follow(
     solution, seed = context.solution, seed_of(rng)
     source = _Source(problem, seed, None if truth is None else truth_of(truth, problem))
 
-    def decide(stage: int, state: State) -> tuple[Arms, Outcomes]:
-        if problem.repeat:
-            pulls = policy.allocation(stage, state, source.rng)
+    def decide(stage: int, state: State, spent: float) -> tuple[Arms, Outcomes]:
+        if problem.repeat or problem.budget is not None:
+            states = replace(States.of(problem, [state]), spent=np.array([spent]))
+            pulls = policy.allocate_many(stage, states, source.rng)[0]
             arms = tuple(np.repeat(np.arange(problem.n_arms), pulls).tolist())
         else:
             arms = tuple(int(arm) for arm in policy.select(stage, state, source.rng))
@@ -331,6 +339,7 @@ def retrace(
     history : sequence of pairs
         Pulls in their order: the arm, by position or name, and its outcome, 1 or 0, or as in logs;
         a deployment comes last, with outcome None. Pulls of an incomplete stage are left out.
+        Within a budget (None, None) is a pull that was not made.
     solution : DualSolution, optional
         Prices at which arms are valued; the dual is solved to `tol` by default.
     tol : float
@@ -356,8 +365,7 @@ def retrace(
     >>> episode.good[1].tolist()
     [1, 0]
     """
-    refuse_budget(check_problem(problem), "an episode")
-    refuse_resources(problem, "an episode")
+    refuse_resources(check_problem(problem), "an episode")
     refuse_restless(problem, "episodes")
     if solution is None:
         solution = whole_solution(problem, tol=tol)
@@ -369,22 +377,25 @@ def retrace(
             f"history: {len(history)} pulls in all; must be at most {most}", field="history"
         )
     positions = [arm_position(problem, arm) if isinstance(arm, str) else arm for arm, _ in history]
-    for number, (_, outcome) in enumerate(history):
+    if problem.budget is None and None in positions:
+        raise InvalidArgument("history: every pull has an arm without a budget", field="history")
+    for number, (arm, (_, outcome)) in enumerate(zip(positions, history, strict=True)):
         deployment = number >= T * m
-        binary = not 0 <= positions[number] < problem.n_arms or (
-            model_of(problem, positions[number]).counts_good
-        )
+        if arm is None and outcome is None and not deployment:
+            continue
+        binary = arm is None or not 0 <= arm < problem.n_arms or model_of(problem, arm).counts_good
         if (outcome is None) != deployment or (binary and outcome not in (None, 0, 1)):
             rule = "must be None: a deployment" if deployment else "must be good or bad: 1 or 0"
             raise InvalidArgument(
                 f"history: pull {number + 1} has outcome {outcome!r}; {rule}", field="history"
             )
 
-    def decide(stage: int, state: State) -> tuple[Arms, Outcomes]:
+    def decide(stage: int, state: State, spent: float) -> tuple[Arms, Outcomes]:
         now = slice(stage * m, stage * m + (m if stage < T else 1))
-        arms = tuple(positions[now])
+        arms = tuple(arm for arm in positions[now] if arm is not None)
         _check_arms(arms, problem, stage, policy)
-        recorded = zip(arms, (outcome for _, outcome in history[now]), strict=True)
+        outcomes = (outcome for arm, outcome in history[now] if arm is not None)
+        recorded = zip(arms, outcomes, strict=True)
         return arms, tuple(
             bool(y) if (model := model_of(problem, arm)).counts_good else model.format.plain(y)
             for arm, y in recorded
@@ -457,38 +468,42 @@ def _terms_at(tables: TermsOf, stage: int, state: State) -> tuple[list[float], l
 def _walk(
     solution: DualSolution,
     stages: int,
-    decide: Callable[[int, State], tuple[Arms, Outcomes]],
+    decide: Callable[[int, State, float], tuple[Arms, Outcomes]],
     relaxation: TermsOf | None,
     policy: str,
     truth: tuple[float, ...] | None,
     seed: int | None,
 ) -> Episode:
-    """Go through the stages; decide(stage, state) returns pulls and outcomes."""
+    """Go through the stages; decide(stage, state, spent) returns pulls and outcomes."""
     problem = solution.problem
     K = problem.n_arms
     refuse_over(
         7.0 * 8.0 * stages * K, f"an episode of {K} arms", "use fewer arms or a shorter horizon"
     )
-    losses = GapTerms(problem, solution.prices) if problem.repeat else None
+    paid = problem.budget is not None
+    losses = GapTerms.at(solution) if problem.repeat or paid else None
     tables = losses.tables if losses else relaxation or OneArmValues(problem, solution.prices)
     state = State.before(problem)
     prices = np.array(solution.prices[:stages])
     prices[: problem.horizon] /= problem.unit
     pulled, outcomes, favourable, texts = [], [], [], []
     good, bad, pulls = np.zeros((3, stages, K), dtype=np.int64)
-    ell, delta, lost = np.zeros((stages, K)), np.zeros((stages, K)), np.zeros((2, stages))
+    ell, delta, lost = np.zeros((stages, K)), np.zeros((stages, K)), np.zeros((3, stages))
+    spent = 0.0
     for t in range(stages):
         good[t], bad[t], pulls[t] = state.good, state.bad, state.pulls
         ell[t], delta[t] = _terms_at(tables, t, state)
         if not problem.is_binary:
             texts.append(tuple(str(state).split(",")))
-        arms, drawn = decide(t, state)
+        arms, drawn = decide(t, state, spent)
         counts = np.bincount(arms, minlength=K)
         if losses is not None:
-            lost[:, t] = losses.terms(t, States.of(problem, [state]), counts[None])[0]
+            states = replace(States.of(problem, [state]), spent=np.array([spent]))
+            lost[: 2 + paid, t] = losses.terms(t, states, counts[None])[0]
+            spent += float(counts @ problem.costs[t])
         else:
             excess = ell[t] + delta[t] - prices[t]
-            lost[:, t] = np.maximum(-excess, 0.0) @ counts, np.maximum(excess, 0.0) @ (counts == 0)
+            lost[:2, t] = np.maximum(-excess, 0.0) @ counts, np.maximum(excess, 0.0) @ (counts == 0)
         marks = []
         for arm, outcome in zip(arms, drawn, strict=bool(drawn)):
             state, mark = _after(problem, state, arm, outcome)
@@ -516,4 +531,5 @@ def _walk(
         tuple(texts),
         truth,
         seed,
+        lost[2] if paid else None,
     )

@@ -6,7 +6,12 @@ For any admissible policy and any prices mu, with index I_t^a of each arm alone 
                                   + sum over the others of (I_t^a - mu_t)^+ ]    congestion
 
 which is Theorem 1 with its terms sorted by sign: a pulled arm is not worth the price, or an arm
-that is worth it is not pulled. For DeCo, which pulls the largest index, the first happens only
+that is worth it is not pulled. Within a budget B, with a price of money lambda, the index is less
+lambda times the cost of the pull, and pulls need not be made, which adds
+
+    E sum_t mu_t (m_t - pulls of stage t) + lambda E (B - money spent)           unspent
+
+For DeCo, which pulls the largest index, the first happens only
 where no arm is worth the price, the second where several are: Theorem 2.
 
 Exact where the states that the policy reaches can be enumerated: the terms only need the
@@ -27,7 +32,7 @@ from .._version import __version__
 from ..evaluation import Occupied, evaluate
 from ..policies import DEFAULT_POLICY, Context, Policy, check_subject, make_policies
 from ..prices import DualSolution
-from ..problem import DEFAULT_TIES, Problem, TieRule, refuse_budget, refuse_resources, tie_rule
+from ..problem import DEFAULT_TIES, Problem, TieRule, refuse_resources, tie_rule
 from ..simulation import (
     Estimate,
     GapTerms,
@@ -69,6 +74,12 @@ class StageGap:
     congestion: float
     shortfall_se: float = 0.0
     congestion_se: float = 0.0
+    unspent: float | None = None  # only within a budget
+    unspent_se: float | None = None
+
+    def to_dict(self) -> dict[str, float]:
+        """Return the terms that there are."""
+        return {name: value for name, value in vars(self).items() if value is not None}
 
 
 @record_class(eq=False)
@@ -99,6 +110,11 @@ class Gap(Tabular):
     )
     method: str = doc('"exact" or "simulated".')
     settings: dict[str, Any] = doc("Draws and seed of a simulation.")
+    unspent: float | None = doc(
+        "Expected loss by pulls not made and money not spent, at their prices; null without a "
+        "budget.",
+        default=None,
+    )
 
     @property
     def gap(self) -> float:
@@ -132,8 +148,9 @@ class Gap(Tabular):
 
     @cached_property
     def running_loss(self) -> Floats:
-        """Expected shortfall and congestion up to and including each stage, (stages,)."""
-        return np.cumsum(self.shortfall_by_stage + self.congestion_by_stage)
+        """Expected loss up to and including each stage, (stages,)."""
+        unspent = [stage.unspent or 0.0 for stage in self.stages]
+        return np.cumsum(self.shortfall_by_stage + self.congestion_by_stage + unspent)
 
     def _by_stage(self, name: str) -> Floats:
         return read_only(np.array([getattr(stage, name) for stage in self.stages]))
@@ -148,19 +165,21 @@ class Gap(Tabular):
             "gap": self.gap,
             "shortfall": self.shortfall,
             "congestion": self.congestion,
+            **({} if self.unspent is None else {"unspent": self.unspent}),
             "method": self.method,
             "version": __version__,
             **self.settings,
             "by_arm": None if self.by_arm is None else self.by_arm.tolist(),
-            "stages": [vars(stage) for stage in self.stages],
+            "stages": [stage.to_dict() for stage in self.stages],
         }
 
     def _card(self) -> Card:
-        names = ("upper_bound", "value", "value_se", "gap", "shortfall", "congestion")
+        names = ["upper_bound", "value", "value_se", "gap", "shortfall", "congestion"]
+        names += ["unspent"] if self.unspent is not None else []
         return Card(
             f"Gap of {self.policy}, {self.method}",
             columns={name: [getattr(self, name)] for name in names},
-            below="gap = shortfall + congestion; to_frame() has them by stage",
+            below=f"gap = {' + '.join(names[4:])}; to_frame() has them by stage",
         )
 
     def tables(self) -> Tables:
@@ -175,7 +194,8 @@ class Gap(Tabular):
     def _stages(self) -> Columns:
         running = zip(self.stages, self.running_loss.tolist(), strict=True)
         return columns_of(
-            {"policy": self.policy, **vars(stage), "running_loss": loss} for stage, loss in running
+            {"policy": self.policy, **stage.to_dict(), "running_loss": loss}
+            for stage, loss in running
         )
 
     def _arms(self) -> Columns:
@@ -191,6 +211,7 @@ class Gap(Tabular):
 
     def __repr__(self) -> str:
         parts = f"shortfall {self.shortfall:.4f} + congestion {self.congestion:.4f}"
+        parts += "" if self.unspent is None else f" + unspent {self.unspent:.4f}"
         return f"Gap({self.policy}: {self.gap:.4f} = {parts}, {self.method})"
 
 
@@ -244,7 +265,6 @@ def gap(
     True
     """
     problem = check_subject(problem, policy)
-    refuse_budget(problem, "gap")
     refuse_resources(problem, "gap")
     check_method(method)
     seed = seed_of(rng)
@@ -252,7 +272,7 @@ def gap(
     context = Context(problem, tol=tol, ties=tie_rule(ties), given=solution)
     (policy,) = make_policies(context, [policy])
     solution = context.solution
-    losses = GapTerms(problem, solution.prices)
+    losses = GapTerms.at(solution)
     if method != "simulated":
         try:
             return _exact(policy, losses, progress)
@@ -277,16 +297,26 @@ def check_method(method: str | None) -> None:
 def _exact(policy: Policy, losses: GapTerms, progress: Report | None) -> Gap:
     problem = policy.problem
     arms, stages = np.zeros((problem.n_arms, 2)), dict[int, StageGap]()
+    spent = np.zeros(problem.stages)  # expected money
 
     def watch(t: int, occupied: list[Occupied]) -> None:
         if t == 0:  # started again, because merged arms had to be separated
             arms[:] = 0.0
-        now = np.zeros(2)
+        now, pulls, unspent = np.zeros(2), 0.0, None
         for part in occupied:
             terms = _terms(losses.net(t, part.group, part.stats), part.masses)
             arms[part.members] += terms / len(part.members)
             now += terms
-        stages[t] = StageGap(t, *now.tolist())
+        if problem.budget is not None:
+            spent[t] = 0.0
+            for part in occupied:
+                made = problem.unit * float((part.masses @ np.arange(part.masses.shape[1])).sum())
+                pulls += made
+                spent[t] += made * problem.costs[t, part.members[0]]
+            left = problem.budget - spent[:t].sum()
+            unspent = float(losses.unspent(t, pulls, left, spent[t]))
+        zero = None if unspent is None else 0.0
+        stages[t] = StageGap(t, *now.tolist(), unspent=unspent, unspent_se=zero)
 
     single = problem.is_binary and not problem.repeat
     limit = MAX_CALLS if single and not policy.has_table else MAX_STATES
@@ -320,8 +350,14 @@ def _simulated(
     estimates = estimate(played.sample(world, gap))
     # the estimate that the terms add up to; `simulate` has more accurate ones
     value = estimates.by_method["gap"] if gap.exact else estimates.best
+    names = ("shortfall", "congestion", "unspent")[: sums.shape[1]]
+    errors_of = [f"{name}_se" for name in names]
     stages = [
-        StageGap(t, *(sums[t, :, 0] / world.draws).tolist(), *errors[t].tolist())
+        StageGap(
+            t,
+            **dict(zip(names, (sums[t, :, 0] / world.draws).tolist(), strict=True)),
+            **dict(zip(errors_of, errors[t].tolist(), strict=True)),
+        )
         for t in range(len(sums))
     ]
     settings = {"draws": world.draws, "per_draw": world.per_draw, "seed": world.seed}
@@ -338,6 +374,7 @@ def gap_of(
     settings: dict[str, Any] | None = None,
 ) -> Gap:
     """Make a gap from the losses of all stages; settings: of a simulation, None if exact."""
+    unspent = [stage.unspent for stage in stages if stage.unspent is not None]
     return Gap(
         policy=policy,
         upper_bound=bound,
@@ -349,4 +386,5 @@ def gap_of(
         by_arm=by_arm,
         method="exact" if settings is None else "simulated",
         settings=settings or {},
+        unspent=math.fsum(unspent) if unspent else None,
     )

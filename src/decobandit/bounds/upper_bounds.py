@@ -32,7 +32,6 @@ from ..problem import (
     Problem,
     best_mean_bound,
     check_problem,
-    refuse_budget,
     refuse_resources,
     refuse_restless,
 )
@@ -159,7 +158,8 @@ class Bound(ABC):
 
 
 BOUNDS: dict[str, type[Bound]] = {}
-NO_BUDGET = "it does not keep to the budget"
+NO_BUDGET = "its exact stages do not know what is spent"
+NO_KNAPSACK = "with known outcomes the best pulls within a budget are a knapsack in every scenario"
 NO_RESOURCES = "it does not share out the resources"
 NO_SHORTLIST = "it deploys one arm after batches, not a shortlist"
 
@@ -171,7 +171,10 @@ class OptimumBound(Bound):
 
     @classmethod
     def refusal(cls, request: BoundRequest) -> str | None:
-        ends = request.exact_stages == request.problem.stages
+        problem = request.problem
+        if np.ptp(problem.costs[: problem.horizon], axis=0).any():
+            return "costs change over the stages: money spent does not follow from the pulls"
+        ends = request.exact_stages == problem.stages
         return None if ends else "the joint states of all stages are too many"
 
     @classmethod
@@ -242,7 +245,7 @@ class InformationBound(Bound):
     @classmethod
     def refusal(cls, request: BoundRequest) -> str | None:
         if request.problem.budget is not None:
-            return NO_BUDGET
+            return NO_KNAPSACK
         if request.problem.resources is not None:
             return NO_RESOURCES
         if request.problem.repeat and request.problem.deployed > 1:
@@ -449,7 +452,11 @@ def information_bound(
     >>> bounds.information < bounds.lagrangian
     True
     """
-    refuse_budget(check_problem(problem), "the information bound")
+    if check_problem(problem).budget is not None:
+        raise Unsupported(
+            f"the information bound: {NO_KNAPSACK}; 'deco bound' has the dual and the optimum",
+            field="budget",
+        )
     refuse_resources(problem, "the information bound")
     refuse_restless(problem, "information bound")
     if problem.repeat and problem.deployed > 1:

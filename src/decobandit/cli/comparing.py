@@ -235,18 +235,22 @@ def print_gap(result: bounds.Gap, problem: problems.Problem) -> None:
     print(f"{result.policy} earns {result.value:.6f}{error}, which is {result.gap:.6f} less{part}:")
     print(f"  shortfall  {result.shortfall:.6f}   pulled arms that were not worth the price")
     print(f"  congestion {result.congestion:.6f}   arms worth the price that were not pulled")
-    titles = ["stage", "shortfall", "congestion", "so far"]
+    names = ["shortfall", "congestion"]
+    if result.unspent is not None:
+        names.append("unspent")
+        print(f"  unspent    {result.unspent:.6f}   pulls not made and money left, at their prices")
+    titles = ["stage", *names, "so far"]
     running = result.running_loss
 
     def row(t: int) -> list[str]:
         terms = result.stages[t]
-        numbers = [terms.shortfall, terms.congestion, running[t]]
-        errors = [] if exact else [terms.shortfall_se, terms.congestion_se]
+        numbers = [*(getattr(terms, name) for name in names), running[t]]
+        errors = [] if exact else [getattr(terms, f"{name}_se") for name in names]
         return [str(terms.stage), *(f"{number:.6f}" for number in numbers + errors)]
 
     print_stages(
         f"{output.title_of(problem)}: {result.policy}, {result.method}",
-        titles if exact else [*titles, "± shortfall", "± congestion"],
+        titles if exact else [*titles, *(f"± {name}" for name in names)],
         row,
         stages=len(result.stages),
         most=GAP_ROWS,
@@ -298,6 +302,8 @@ def print_path(comparison: bounds.ComparedEpisode) -> None:
     print("index and price: DeCo's, for any policy")
     print("short: shortfall, pulled below the price")
     print("crowd: congestion, worth the price and not pulled")
+    if episode.unspent is not None:
+        print("loss counts pulls not made and, at the end, money left at their prices, too")
     print("loss: both, up to this stage; at the end, its expectation over the prior is")
     print(f"the upper bound {episode.upper_bound:.6f} minus the value of the policy (Theorem 1)")
 
@@ -311,7 +317,7 @@ def _row(comparison: bounds.ComparedEpisode, t: int) -> list[str]:
     return [
         str(t),
         ", ".join(episode.problem.arms[arm].name for arm in arms),
-        ", ".join(map(_named, outcomes)) if outcomes else "deployed",
+        ", ".join(map(_named, outcomes)) if outcomes else "deployed" if arms else "no pull",
         ", ".join(f"{episode.index[t, arm]:.4f}" for arm in arms),
         *(f"{values[t]:.4f}" for values in costs),
     ]

@@ -97,6 +97,8 @@ def named_pulls(pulls: Mapping[str, int]) -> str:
     """Return the arm of a single pull, or the largest pulls by arm."""
     if sum(pulls.values()) == 1:
         return next(iter(pulls))
+    if not pulls:
+        return "no pull"
     ranked = sorted(pulls.items(), key=lambda one: -one[1])
     more = ", ..." if len(ranked) > MAX_NAMED else ""
     return ", ".join(f"{arm} {number}" for arm, number in ranked[:MAX_NAMED]) + more
@@ -215,6 +217,8 @@ def _print_outlook(status: Status) -> None:
         print(f"the trial is over; keep {status.deployment}")
     elif status.finished:
         print("the trial is over")
+    if status.left is not None:
+        print(f"money: {status.spent:g} spent, {status.left:g} left of the budget")
     if status.segments:
         print(f"reward so far {digits(status.earned)}")
     elif status.upper_bound is None:

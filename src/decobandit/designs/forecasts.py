@@ -291,7 +291,9 @@ def as_json(problem: Problem) -> str:
 
 def as_python(problem: Problem, policy: str = DEFAULT_POLICY, name: str | None = None) -> str:
     """Code that starts the same trial and asks for its first arm."""
-    if not problem.is_binary:  # the file says it all
+    law, deployed = problem.random_horizon, problem.deployed
+    special = problem.has_windows or problem.budget is not None or law is not None or deployed > 1
+    if special or not problem.is_binary:  # the file says it all
         return _from_file(policy, name)
     extra = [name for name in ("Reward", "Terminal") if _needs(problem, name)]
     settings = [f"horizon={problem.horizon}", f"pulls_per_stage={problem.pulls_per_stage}"]

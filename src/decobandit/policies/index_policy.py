@@ -40,6 +40,7 @@ from ..problem import (
     tied_arms,
 )
 from ..problem.kernels.layout import slab_size
+from ..problem.states import SLACK
 from ..support import Cache, Floats, Ints, InvalidArgument
 from .allocation import (
     Allotments,
@@ -61,7 +62,6 @@ from .kernels.index_play import pull_largest
 from .pending import mean_values
 
 FREE = 1e-9  # cost that arms without one count with, of the largest
-SLACK = 1e-12  # part of a budget or resource that rounding may add to what is spent
 TINIEST = 1e-300  # amount that is divided by
 OUTSIDE = -1e9  # index of an arm outside its windows, in units of the largest reward
 UNPULLED = 1e9  # index of an arm never pulled, for bounds on means: above them all
@@ -358,21 +358,31 @@ class IndexPolicy(Policy):
 
     def affordable_units(self, stage: int, states: States, rng: np.random.Generator | None) -> Ints:
         """Units of every arm within budget or resources, (E, K): the first in order that fit."""
-        problem = self.problem
         order, worth = self.unit_worths(stage, states, rng)
         able = of_allowed(np.zeros(order.shape[:2]), states) >= 0.0
+        worth = np.where(able[..., None], worth, -1.0)
+        return self.fitting_units(stage, order, worth, states.left, pulls_made(states))
+
+    def fitting_units(
+        self, stage: int, order: Floats, worth: Floats, money: Floats, pulls: Ints
+    ) -> Ints:
+        """Units of every arm, (E, K), by order and worth (E, K, units) of each unit.
+
+        money (E,): left of the budget; pulls (E, K): made so far.
+        """
+        problem = self.problem
         if problem.resources is None:
-            uses, left = problem.costs[stage][:, None], states.left[:, None]
+            uses, left = problem.costs[stage][:, None], money[:, None]
             cost = uses[:, 0]
         else:
-            uses, left = problem.uses, np.tile(problem.supply[stage], (len(states), 1))
+            uses, left = problem.uses, np.tile(problem.supply[stage], (len(order), 1))
             # in parts of what there is, a pull of all pulls included
             parts = uses / np.maximum(problem.supply[stage], TINIEST)
             cost = parts.sum(axis=1) + 1.0 / problem.pulls_per_stage
         if self.per_cost:
             order = order / np.maximum(cost, FREE * max(cost.max(), TINIEST))[:, None]
-        given, worth = np.zeros(able.shape, np.int64), np.where(able[..., None], worth, -1.0)
-        shared = (problem.unit * uses, left, pulls_made(states), problem.units)
+        given = np.zeros(order.shape[:2], np.int64)
+        shared = (problem.unit * uses, left, pulls, problem.units)
         give_within(np.ascontiguousarray(order), worth, *shared, self._tolerance, SLACK, given)
         return given
 

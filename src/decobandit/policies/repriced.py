@@ -256,8 +256,13 @@ class RollingDecoPolicy(IndexPolicy):
         return cls(context.solution, tol=context.tol, ties=context.ties)
 
     def values(self, stage: int, states: States, rng: np.random.Generator | None = None) -> Floats:
-        if self._chain_ties is None:
+        if self._chain_ties is None and self.problem.budget is None:
             return super().values(stage, states, rng)
+        if self._chain_ties is None:  # equal states with equal money once
+            flat = np.column_stack([states.stats.reshape(len(states), -1), states.left])
+            _, first, place = np.unique(flat, axis=0, return_index=True, return_inverse=True)
+            values = [self._solved(stage, states.state(e), float(states.left[e]))[0] for e in first]
+            return np.array(values, dtype=float)[place.reshape(-1)]
         return np.array([self._restless(stage, states.rows([e]))[0] for e in range(len(states))])
 
     def _restless(self, stage: int, states: States) -> tuple[Floats, Floats]:
@@ -281,12 +286,17 @@ class RollingDecoPolicy(IndexPolicy):
             return super().indices(stage, state)
         return self._solved(stage, state)[0]
 
-    def _solved(self, stage: int, state: State) -> tuple[Floats | None, Floats]:
-        """Index of every arm, at prices of the stages left; what pulls pay for resources there."""
+    def _solved(
+        self, stage: int, state: State, money: float | None = None
+    ) -> tuple[Floats | None, Floats]:
+        """Index of every arm, at prices of the stages left; what pulls pay for resources there.
+
+        money: left of a budget; None: what the pulls have left.
+        """
         # the deployment has no stage after it to price: there the index is the expected reward
         if stage == 0 or stage >= self.problem.horizon:
             return self._first.indices(stage, state), self._first.paid(0)
-        left = remaining_problem(self.problem, stage, state)
+        left = remaining_problem(self.problem, stage, state, money)
         start = None if left.may_wait else self._first.prices[stage:]
         policy = _deco(whole_solution(left, tol=self._tol, start=start, workers=1))
         return policy.indices(0, State.fresh(left.n_arms)), policy.paid(0)

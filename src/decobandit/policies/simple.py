@@ -60,6 +60,7 @@ class EqualPolicy(IndexPolicy):
 
     name = "equal"
     symmetric = True
+    plans_budget = True
     serves_restless = True
 
     def is_steady(self, first: int, last: int) -> bool:
@@ -71,7 +72,12 @@ class EqualPolicy(IndexPolicy):
         return np.asarray((self._due(stage, group) - pulls) * self.scale, dtype=np.float64)
 
     def _due(self, stage: int, group: int) -> float:
-        """Return pulls that an arm should have by now: its share of the stages in its windows."""
+        """Return pulls that an arm should have by now: its share of the stages in its windows.
+
+        Within a budget more than all: the arm with the fewest is pulled while money lasts.
+        """
+        if self.problem.budget is not None:
+            return float(self.problem.most_pulls + 1)
         if not self.problem.has_windows:
             return 0.0
         able = self.problem.available[:stage]

@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arm import GRID_STATES, POINTS, grid_of, price_array
-from ..problem import Problem, check_problem, refuse_budget, refuse_resources
+from ..problem import Problem, check_problem, refuse_resources
 from ..support import (
     Floats,
     InvalidArgument,
@@ -71,7 +71,8 @@ class DualValue(Shown):
     value : float
         An upper bound on what any policy earns.
     gradient : array
-        (stages,) pulls allowed minus expected pulls of the relaxed policy.
+        (stages,) pulls allowed minus expected pulls of the relaxed policy; then, with a budget,
+        the budget minus expected costs.
     reward : float
         Expected reward of the relaxed policy: value = reward + gradient . prices.
 
@@ -92,6 +93,7 @@ def dual_value(
     problem: Problem,
     prices: npt.ArrayLike,
     *,
+    budget_price: float = 0.0,
     grid: int | None = None,
     workers: int | None = None,
 ) -> DualValue:
@@ -105,7 +107,10 @@ def dual_value(
     problem : Problem
         Bandit problem to relax.
     prices : array_like
-        One per stage, and one for the deployment where there is one, (stages,).
+        One per stage, and one for the deployment where there is one, (stages,). With a budget,
+        none is negative.
+    budget_price : float
+        Price of money, where there is a budget.
     grid : int, optional
         Of batches, normal arms and counts: states per row, as in `solve`.
     workers : int, optional
@@ -127,14 +132,17 @@ def dual_value(
     >>> round(dual_value(Problem.uniform(arms=2, horizon=3), [0.6, 0.55, 0.5]).value, 6)
     1.733333
     """
-    refuse_budget(check_problem(problem), "dual_value")
-    refuse_resources(problem, "dual_value")
-    mu = price_array(prices, problem)
+    refuse_resources(check_problem(problem), "dual_value")
+    mu, pulls = price_array(prices, problem), problem.pulls
+    if problem.budget is not None:
+        mu, pulls = np.append(mu, budget_price), np.append(pulls, problem.budget)
+        if mu.min() < 0.0:
+            raise InvalidArgument("prices: none may be negative with a budget", field="prices")
     market = market_of(problem, grid, workers)
     market.remember_signs(mu)
     value = market.value_at(mu)
     flow = market.relaxed(at_price=0.0)
-    return DualValue(value, problem.pulls - flow.spent.sum(axis=0), flow.total)
+    return DualValue(value, pulls - flow.spent.sum(axis=0), flow.total)
 
 
 @obeys_workers

@@ -67,8 +67,8 @@ class Trader:
         self.mass = np.zeros(sizes[-1])
         self._single = per_stage == 1
         self.faint = FAINT * rewards.largest * T if self._single and not graph.exact else 0.0
-        # money that a unit costs, (stages,): as often as the stage is expected to be played
-        own = problem.survival * problem.costs[:, group.members[0]]
+        # money that a unit costs, (stages,): the budget holds also where every stage is played
+        own = problem.costs[:, group.members[0]]
         self.costs = own * np.append(np.full(T, float(problem.unit)), 1.0)[: problem.stages]
         self._base = rewards.base.copy()
         self._low, self._high = np.zeros((2, graph.rows + 2), np.int64)

@@ -133,6 +133,11 @@ class DualSolution(Tabular):
             return self.multipliers
         return np.append(self.multipliers, self.deployment_price)
 
+    @property
+    def priced(self) -> Problem:
+        """The problem whose pulls pay the price of money, if it has a budget."""
+        return self.problem.charged(self.budget_price or 0.0)
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, as `deco solve --json` prints them."""
         values = {

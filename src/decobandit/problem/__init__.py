@@ -110,6 +110,7 @@ if TYPE_CHECKING:
     from .state import check_state as check_state
     from .state import check_stats as check_stats
     from .states import States as States
+    from .states import is_paid as is_paid
     from .tie_rules import DEFAULT_TIES as DEFAULT_TIES
     from .tie_rules import TIE_RULES as TIE_RULES
     from .tie_rules import TieRule as TieRule

@@ -164,7 +164,8 @@ def groups_of(
     """Exchangeable arms (same prior, reward, last reward), in order of first appearance.
 
     survival (T,): probability that each stage is played; charged (T, arms): prices of the money and
-    the resources that a pull takes, which are taken from its reward.
+    the resources that a pull takes, which are taken from its weighted reward: a budget holds also
+    where every stage is played.
     """
     T = survival.size
     always = np.ones(T + (deploy is not None), np.bool_)
@@ -194,12 +195,12 @@ def groups_of(
     for own_key, (arm, rewards, terminal) in contents.items():
         available = always.copy()
         available[:T] = arm.is_available(T)
-        model, earned = model_of(arm), rewards
+        model = model_of(arm)
+        weighted = _weighted(rewards[0], survival), _weighted(rewards[1], survival)
         if charged is not None:
             taken = np.append(charged[:, members[own_key][0]], last_bad)
             binary = isinstance(model, BernoulliModel)
-            earned = rewards[0] - (taken if binary else 0.0), rewards[1] - taken
-        weighted = _weighted(earned[0], survival), _weighted(earned[1], survival)
+            weighted = weighted[0] - (taken if binary else 0.0), weighted[1] - taken
         groups.append(Group(tuple(members[own_key]), model, weighted, rewards, available, terminal))
     if all(group.available.all() for group in groups):
         return tuple(groups)

@@ -308,11 +308,18 @@ class Problem(Shown, ProblemFields):
 
         price: of money; resource_prices (horizon, resources).
         """
+        if price == self._charge and resource_prices is None:
+            return self
         made = self.model_copy()
         made._charge = price
         if resource_prices is not None:
             made._resource_prices = tuple(map(tuple, resource_prices.tolist()))
         return made
+
+    @property
+    def charged_budget(self) -> float:
+        """Price of the whole budget, where pulls are charged; else 0."""
+        return self._charge * (self.budget or 0.0)
 
     def described(self) -> str:
         """Describe the problem in a few words.
@@ -461,7 +468,8 @@ class Problem(Shown, ProblemFields):
         charged = None
         if self._charge or self._resource_prices:
             charged = self._charge * self.costs[: self.horizon]
-            charged += np.array(self._resource_prices or self.supply * 0.0) @ self.uses.T
+            used = np.array(self._resource_prices or self.supply * 0.0) @ self.uses.T
+            charged += weights[:, None] * used
         return groups_of(self.arms, weights, deploy, pulls_per_stage=pulls, charged=charged)
 
     @cached_property

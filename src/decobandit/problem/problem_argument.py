@@ -28,7 +28,7 @@ def refuse_budget(problem: Problem, what: str) -> None:
     """Raise Unsupported for a problem with a budget, which `what` does not keep to."""
     if problem.budget is not None:
         raise Unsupported(
-            f"{what}: does not keep to a budget; solve, bound, optimum, evaluate and simulate do",
+            f"{what}: does not keep to a budget; solve, bound, gap, evaluate and simulate do",
             field="budget",
         )
 

@@ -21,6 +21,7 @@ from .model import Problem
 from .state import State
 
 Flags = npt.NDArray[np.bool_]
+SLACK = 1e-12  # part of a budget that rounding may add to what is spent
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,10 +141,13 @@ class States:
         return np.asarray(problem.budget - pulls @ costs[0])
 
     def at(self, stage: int) -> Self:
-        """Return the states with the arms that can be pulled at a stage."""
-        if not self.problem.has_windows:
+        """Return the states with the arms that can be pulled, and paid, at a stage."""
+        problem = self.problem
+        if not problem.has_windows and problem.budget is None:
             return self
-        able = self.problem.available_at(stage)
+        able = problem.available_at(stage)
+        if problem.budget is not None:
+            able = able & is_paid(problem.unit * problem.costs[stage], self.left[:, None])
         allowed = able if self.allowed is None else self.allowed & able
         return replace(self, allowed=np.broadcast_to(allowed, self.stats.shape[:2]))
 
@@ -153,6 +157,11 @@ class States:
         rows = zip(self.stats[row], groups, strict=True)
         stats = [tuple(arm[: group.model.width].tolist()) for arm, group in rows]
         return State.of_stats(self.problem, stats)
+
+
+def is_paid(cost: Floats, left: Floats | float) -> Flags:
+    """Tell whether money that is left pays a cost."""
+    return np.asarray(cost <= np.asarray(left) * (1.0 + SLACK) + SLACK)
 
 
 def _widest(problem: Problem) -> int:

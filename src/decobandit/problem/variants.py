@@ -109,8 +109,13 @@ def with_history(
     return problem.model_copy(update={"arms": arms})
 
 
-def remaining_problem(problem: Problem, stage: int, state: State) -> Problem:
-    """Return the problem that remains from this stage and state on."""
+def remaining_problem(
+    problem: Problem, stage: int, state: State, money: float | None = None
+) -> Problem:
+    """Return the problem that remains from this stage and state on.
+
+    `money`: left of a budget; None where it follows from the pulls.
+    """
 
     def reached(arm: Arm, stats: Floats) -> tuple[tuple[float, ...], ...] | None:
         if arm.terminal is None:
@@ -134,7 +139,8 @@ def remaining_problem(problem: Problem, stage: int, state: State) -> Problem:
             for name, amount in problem.resources.items()
         }
     if problem.budget is not None:
-        money = float(States.of(problem, [state]).left[0])
+        if money is None:
+            money = float(States.of(problem, [state]).left[0])
         left["budget"] = max(money, MIN_BUDGET)
     return problem.model_copy(update=left)
 

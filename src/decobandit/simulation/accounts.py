@@ -5,7 +5,8 @@ The gap terms of a stage at prices mu, whatever the policy and the model of its 
     sum_k  max_a (Q_t(s_k; a) - a mu_t)  -  (Q_t(s_k; a_k) - a_k mu_t)
 
 Q_t(s; a) is what a units of an arm are worth; with single pulls, Q(s; 1) - Q(s; 0) is the index.
-Their expected sum over stages is the dual function at mu minus the value of the policy.
+Their expected sum over stages is the dual function at mu minus the value of the policy; within a
+budget, together with the price of pulls that are not made and of money that is left.
 
 Columns of kept pulls
     draw, episode   the draw of the parameters, and the episode among those that share it, from 0
@@ -25,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from threading import Lock
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -32,7 +34,7 @@ import numpy.typing as npt
 from ..arm import OneArmValues, exact_bytes
 from ..policies import Policy
 from ..policies.kernels.episodes import Episodes
-from ..prices import is_quick
+from ..prices import DualSolution, is_quick
 from ..problem import Problem, States
 from ..support import Floats, Ints, Progress, Report, refuse_over
 from .estimators import Estimate, Missed, Moments, Sample, usable
@@ -81,8 +83,9 @@ class Played:
             "use fewer draws",
         )
         self.moments = np.zeros((world.number_of_chunks, stages, 2 + self.controls.shape[1]))
-        # sums of shortfall and congestion at each stage, and of their squares
-        self.gap_terms = np.zeros((world.number_of_chunks, stages, 2, 2)) if by_stage else None
+        # sums of the terms of the gap at each stage, and of their squares
+        shape = (world.number_of_chunks, stages, number_of_terms(world.problem), 2)
+        self.gap_terms = np.zeros(shape) if by_stage else None
         self.record = PullRecord(world) if pulls else None
         self.seconds = 0.0
         self.preparation_seconds = 0.0
@@ -112,7 +115,7 @@ class Played:
         )
 
     def book_gap_terms(self, world: World, chunk: Chunk, stages: slice, terms: Floats) -> None:
-        """Book shortfall and congestion of stages, (draws, stages, 2) summed over episodes."""
+        """Book gap terms of stages, (draws, stages, terms) summed over episodes."""
         if self.gap_terms is not None and len(terms):
             weighted = terms * (chunk.weights / world.per_draw)[:, None, None]
             self.gap_terms[chunk.number, stages, :, 0] += weighted.sum(axis=0)
@@ -149,22 +152,34 @@ class Played:
         return [controls.regress(row[0], row[1], row[2:])[1] for row in sums]
 
 
+def number_of_terms(problem: Problem) -> int:
+    """Return the terms of a gap: shortfall and congestion; within a budget what is unspent, too."""
+    return 2 if problem.budget is None else 3
+
+
 class GapTerms:
     """Gap terms at prices (stages,), for arms of any model and any size of batches.
 
-    exact: whether they add up to the gap; on a grid of states, only nearly.
+    money_price: of the budget, where there is one. exact: whether the terms add up to the gap; on a
+    grid of states, only nearly.
     """
 
-    def __init__(self, problem: Problem, prices: Floats) -> None:
-        self.problem, self.prices = problem, prices
+    def __init__(self, problem: Problem, prices: Floats, money_price: float | None = None) -> None:
+        self.problem, self.prices, self.money_price = problem, prices, money_price or 0.0
         self.exact = all(group.model.finite for group in problem.groups)
         grid = 0 if problem.repeat and problem.is_binary else None
-        self.tables = OneArmValues(problem, prices, grid=grid)
+        self.tables = OneArmValues(problem.charged(self.money_price), prices, grid=grid)
+
+    @classmethod
+    def at(cls, solution: DualSolution) -> Self:
+        """Return the terms at the prices of a solution."""
+        return cls(solution.problem, solution.prices, solution.budget_price)
 
     @staticmethod
     def fits(problem: Problem) -> bool:
         """Whether terms add up to the gap, by tables of all states that are not too large."""
-        if problem.may_wait or not all(group.model.finite for group in problem.groups):
+        finite = all(group.model.finite for group in problem.groups)
+        if problem.resources is not None or not finite:
             return False
         if not problem.is_binary:
             return is_quick(problem)
@@ -175,11 +190,13 @@ class GapTerms:
         return self.tables.value()
 
     def terms(self, stage: int, states: States, allocation: Ints) -> Floats:
-        """Return shortfall and congestion of pulls (E, K) from these states, (E, 2).
+        """Return shortfall, congestion and what is unspent of pulls (E, K) from these states.
 
-        Shortfall: units that an arm is not worth at the price; congestion: units that it would be.
+        (E, terms). Shortfall: units that an arm is not worth at the price; congestion: units that
+        it would be. Unspent, within a budget: units that are not pulled, and at the last stage
+        money that is left, at their prices.
         """
-        totals = np.zeros((len(allocation), 2))
+        totals = np.zeros((len(allocation), number_of_terms(self.problem)))
         for k, group in enumerate(self.problem.groups):
             stats, pulls = states.of_group(k), allocation[:, list(group.members)]
             net = self.net(stage, k, stats)
@@ -188,7 +205,27 @@ class GapTerms:
             more = units > net.argmax(axis=-1)
             totals[:, 0] += np.where(more, loss, 0.0).sum(axis=1)
             totals[:, 1] += np.where(more, 0.0, loss).sum(axis=1)
+        if self.problem.budget is not None:
+            costs = self.problem.costs[min(stage, self.problem.horizon - 1)]
+            totals[:, 2] = self.unspent(
+                stage, allocation.sum(axis=1), states.left, allocation @ costs
+            )
         return totals
+
+    def unspent(
+        self, stage: int, pulls: Floats | Ints, left: Floats | float, cost: Floats | float
+    ) -> Floats:
+        """Return the price of units that are not pulled and, at the end, of money left, (E,).
+
+        left: money before this stage; cost: of the pulls.
+        """
+        problem = self.problem
+        if stage >= problem.horizon:
+            return np.zeros_like(np.asarray(pulls, dtype=float))
+        lost = self.prices[stage] * (problem.pulls[stage] - np.asarray(pulls) / problem.unit)
+        if stage == problem.horizon - 1:
+            lost = lost + self.money_price * (np.asarray(left) - cost)
+        return np.maximum(lost, 0.0)  # below only by rounding
 
     def net(self, stage: int, k: int, stats: Floats) -> Floats:
         """Return the worth of units less their price, (..., width) -> (..., units + 1)."""
@@ -208,7 +245,7 @@ class GapTerms:
 
     def index(self, stage: int, k: int, stats: Floats) -> Floats:
         """Return what a pull of arms of a group is worth before its price, (N, width) -> (N,)."""
-        group = self.problem.groups[k]
+        group = self.tables.problem.groups[k]
         if stage >= self.problem.horizon:
             rewards = group.reward_base[stage] + group.reward_factor[stage] * group.model.mean(
                 stats

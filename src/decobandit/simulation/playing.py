@@ -24,7 +24,7 @@ from ..support import (
     silent,
     worker_count,
 )
-from .accounts import GapTerms, Played, Steps, Turns
+from .accounts import GapTerms, Played, Steps, Turns, number_of_terms
 from .bernoulli_playing import has_loops, play_blocks
 from .table_playing import make_tables
 from .worlds import Chunk, Outcomes, World, outcomes_of
@@ -105,18 +105,19 @@ class _Episodes:
         """Play all stages and book what came of them."""
         world, played, stages = self.world, self.played, self.world.problem.stages
         draws = len(self.chunk.weights)
-        means, terms = np.zeros((draws, stages)), np.zeros((draws, stages, 2))
+        means = np.zeros((draws, stages))
+        terms = np.zeros((draws, stages, number_of_terms(world.problem)))
         for stage in range(stages):
             heed_interrupt()
             policy = turn_of(self.turns, stage)
             states = States(policy.problem, self.stats, spent=self.spent).at(stage)
             pulls = self._allocated(policy, stage, states)
+            if self.gap is not None:
+                states_now = States(world.problem, self.stats, spent=self.spent)
+                terms[:, stage] = self._by_draw(self.gap.terms(stage, states_now, pulls))
             if self.spent is not None:
                 self.spent = self.spent + pulls @ world.problem.costs[stage]
                 check_spent(policy.name, world.problem, stage, self.spent)
-            if self.gap is not None:
-                states_now = States(world.problem, self.stats)
-                terms[:, stage] = self._by_draw(self.gap.terms(stage, states_now, pulls))
             expected = np.zeros(len(pulls))
             for k in self.restless:  # before others: they move from where they are now
                 self._rest(stage, k, pulls, expected)

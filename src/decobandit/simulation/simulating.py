@@ -176,9 +176,9 @@ def _gap_terms(context: Context, bound: bool | None) -> GapTerms | None:
     if not GapTerms.fits(problem):
         return None
     if context.solved:
-        return GapTerms(problem, context.solution.prices)
+        return GapTerms.at(context.solution)
     if bound is None and is_quick(problem):
-        return GapTerms(problem, whole_solution(problem, tol=GAP_TOLERANCE).prices)
+        return GapTerms.at(whole_solution(problem, tol=GAP_TOLERANCE))
     return None
 
 

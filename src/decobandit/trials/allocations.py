@@ -91,8 +91,9 @@ class Allocation(Shown):
     stage: int = doc("From 0; counted by segment, where there are some.")
     reason: str = doc("Why this arm, or these numbers.")
     state: AllocationState = doc(
-        "open: outcomes are pending; told: all that were not cancelled are recorded; cancelled: "
-        "all were cancelled, and the slots are free again.",
+        "open: outcomes are pending; told: all that were not cancelled are recorded, or the stage "
+        "has no pull, within a budget; cancelled: all were cancelled, and the slots are free "
+        "again.",
         default="open",
     )
     outcome: Outcome | None = doc(
@@ -151,7 +152,8 @@ def new_allocation(
         raise InvalidArgument("there are pulls of an unknown arm")
     if any(type(n) is not int or not 0 < n <= most or n % unit for n in pulls.values()):
         raise InvalidArgument("an arm has more pulls than a stage allows")
-    if sum(pulls.values()) != problem.pulls_per_stage:
+    missing = problem.pulls_per_stage - sum(pulls.values())
+    if missing < 0 or (missing and problem.budget is None):
         raise InvalidArgument("an allocation has all pulls of a stage")
     if data["arm"] != sole_arm(pulls):
         raise InvalidArgument("the arm is not the one that is pulled")
@@ -164,6 +166,7 @@ def new_allocation(
         data["arm"],
         stage,
         data["reason"],
+        state="open" if pulls else "told",
         subject=data.get("subject"),
         note=data.get("note"),
         pulls=pulls,

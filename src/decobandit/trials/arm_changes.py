@@ -111,17 +111,23 @@ def _within(arm: Arm, first: int, end: int, horizon: int) -> Arm:
 
 
 def settings_after(
-    settings: TrialSettings, problem: Problem, stage: int, known: State, policy: str | None = None
+    settings: TrialSettings,
+    problem: Problem,
+    stage: int,
+    known: State,
+    money: float | None = None,
+    policy: str | None = None,
 ) -> TrialSettings:
     """Return the settings for a changed problem, solved again for the stages left.
 
-    `known`: recorded outcomes of the arms of that problem. `policy`: another one from here on.
+    `known`: recorded outcomes of the arms of that problem. `money`: left of a budget. `policy`:
+    another one from here on.
     """
     name, before = policy or settings.policy, settings.solution
     if (reason := policy_class(name, places=False).refusal(problem)) is not None:
         raise Unsupported(reason, field="policy")
     try:
-        left = remaining_problem(problem, stage, known)
+        left = remaining_problem(problem, stage, known, money)
     except ValueError as error:
         raise Unsupported(f"arms cannot join or leave this trial: {error}") from None
     tol = 1e-4 if before is None else before.tol
@@ -132,7 +138,9 @@ def settings_after(
     if rest.solution is None:
         after = TrialSettings(None, *fixed)
     else:
-        later = float(problem.survival[stage]) * rest.solution.prices
+        played, money_price = float(problem.survival[stage]), rest.solution.budget_price
+        later = played * rest.solution.prices
+        money_price = None if money_price is None else played * money_price
         earlier = np.full(stage, later[0]) if before is None else before.prices[:stage]
         prices = np.append(earlier, later)
         grid = (0 if before is None else before.grid) or rest.solution.grid
@@ -141,7 +149,8 @@ def settings_after(
             problem=problem,
             multipliers=prices[: problem.horizon],
             deployment_price=float(prices[-1]) if problem.stages > problem.horizon else None,
-            upper_bound=proved_bound(problem, prices, grid),
+            budget_price=money_price,
+            upper_bound=proved_bound(problem, prices, grid, money_price),
             lower_bound=None,
             grid=grid,
             search_gap=None,

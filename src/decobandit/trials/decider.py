@@ -66,6 +66,7 @@ class Decider:
         prices, policy = settings.prices, settings.make_policy()
         problem = settings.problem
         served = prices is not None and not problem.repeat and problem.is_binary
+        served = served and problem.budget is None
         cones = Cones(problem, prices) if served else None  # type: ignore[arg-type]
         self.cones = cones  # None: no prices, prices of units, or non-binary outcomes
         self.tables = Once(lambda: cones or _tables(settings))
@@ -145,8 +146,10 @@ class Decider:
     def deployment(self, ledger: Ledger) -> tuple[int, ...]:
         """Choose the arms to deploy, when all slots have outcomes."""
         rng = np.random.default_rng([ledger.settings.seed, ledger.stage])
+        # money may be spent before the last stage
+        pending = replace(pending_state(ledger), stage=ledger.problem.horizon)
         with self._lock:
-            return deployment(self.policy, pending_state(ledger), rng=rng)
+            return deployment(self.policy, pending, rng=rng)
 
     def value_of_deployment(self, pending: PendingState) -> float:
         """Return the value of deploying the best arm after all outcomes; 0 without a deployment."""
@@ -199,7 +202,7 @@ def _tables(settings: TrialSettings) -> OneArmValues | None:
         return None
     try:
         grid = solution.grid if problem.repeat else None
-        return OneArmValues(problem, solution.prices, grid=grid)
+        return OneArmValues(solution.priced, solution.prices, grid=grid)
     except ValueError:
         if not problem.repeat:
             raise
@@ -210,7 +213,7 @@ def pending_state(ledger: Ledger) -> PendingState:
     """Return the state for the next ask; lost pulls count as pending: they have used a stage."""
     waiting = tuple(map(sum, zip(ledger.open, ledger.lost, strict=True)))
     counts = (tuple(ledger.good), tuple(ledger.bad), waiting, ledger.stage)
-    return PendingState(*counts, others=ledger.others())
+    return PendingState(*counts, others=ledger.others(), spent=ledger.spent)
 
 
 def decision_record(
@@ -221,6 +224,7 @@ def decision_record(
     probabilities = decision.probabilities
     return {
         "stage": decision.stage,
+        **({} if settings.problem.budget is None else {"spent": pending.spent}),
         "state": {
             "good": list(pending.good),
             "bad": list(pending.bad),

@@ -33,7 +33,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..policies import Policy
+from ..policies import IndexPolicy, Policy
 from ..problem import (
     DEFAULT_TIES,
     ArmModel,
@@ -49,7 +49,7 @@ from ..problem import (
     tied_arms,
 )
 from ..support import Floats, InvalidArgument
-from .allocations import kinds_of
+from .allocations import kinds_of, sole_arm
 
 MAX_STATES_AHEAD = 100_000  # states of one arm after its pending outcomes
 
@@ -64,6 +64,7 @@ class PendingState:
     stage: int  # from 0: slots in use // pulls per stage
     taken: tuple[int, ...] = ()  # arms already allocated in the stage that is being decided
     others: tuple[Seen | None, ...] = ()  # arms with non-binary outcomes
+    spent: float = 0.0  # of a budget, pending pulls included
 
     def __post_init__(self) -> None:
         for counts in ("good", "bad", "open", "taken"):
@@ -105,7 +106,8 @@ class PendingState:
             raise InvalidArgument(
                 "pending state: more arms are taken than the stage under way can have"
             )
-        if sum(self.pulls) != self.stage * m:
+        missing = self.stage * m - sum(self.pulls)
+        if missing < 0 or (missing and problem.budget is None):
             raise InvalidArgument(
                 f"pending state: must have {m} pulls for each stage that is complete"
             )
@@ -385,6 +387,8 @@ def allot(
     """Decide the next stage; `draws` returns the stage's random generator, fresh each time."""
     problem = policy.problem
     pending.check(problem)
+    if problem.budget is not None:
+        return _within_budget(policy, pending, prices, draws())
     if not problem.repeat:
         return one_by_one(
             lambda state: decide(policy, state, prices, rng=draws()), problem, pending
@@ -408,6 +412,45 @@ def allot(
         f"the price is {_number(price)}" if at_price else "",
     )
     return batch_decision(problem, pending, prices, counts, reason)
+
+
+def _within_budget(
+    policy: Policy, pending: PendingState, prices: Floats | None, rng: np.random.Generator
+) -> Decision:
+    """Decide the next stage by indices averaged over pending outcomes, and money that is left."""
+    assert isinstance(policy, IndexPolicy)  # others are refused when a trial is made
+    problem, stage = policy.problem, pending.stage
+    states, weights, drawn = weighted_states(policy, pending, rng)
+    states = replace(states, spent=np.full(len(weights), pending.spent)).at(stage)
+    order, worth = policy.unit_worths(stage, states, rng)
+    index = np.tensordot(weights, order, axes=1)
+    allowed, left = states.allowed, states.left[:1]
+    assert allowed is not None
+    able = np.where(allowed[0][:, None], np.tensordot(weights, worth, axes=1), -1.0)
+    (units,) = policy.fitting_units(stage, index[None], able[None], left, states.pulls[:1]).tolist()
+    counts = tuple(problem.unit * n for n in units)
+    played = float(problem.survival[stage])
+    names = [arm.name for arm in problem.arms]
+    pulled = {name: n for name, n in zip(names, counts, strict=True) if n}
+    if not pulled:
+        choice = "no pull: no arm that the budget pays is worth its cost"
+    elif problem.pulls_per_stage > 1:
+        choice = batch_clause(pulled, policy.name)
+    elif policy.randomised:
+        choice = f"{sole_arm(pulled)}: drawn at random by {policy.name}{_after_draws(pending)}"
+    else:
+        value = _number(index[counts.index(1), 0] / played)
+        by = ", the largest per cost" if policy.per_cost else " after its cost, the largest"
+        choice = f"{sole_arm(pulled)}: index {value}{by} that the budget pays"
+    reason = sentence(
+        choice,
+        "" if policy.randomised else average_clause(pending, drawn),
+        f"{_number(float(left[0]))} left of the budget of {_number(float(problem.budget or 0.0))}",
+    )
+    decision = batch_decision(problem, pending, prices, counts, reason)
+    if problem.repeat or policy.randomised:
+        return decision
+    return replace(decision, index=tuple((index[:, 0] / played).tolist()))
 
 
 def batch_decision(

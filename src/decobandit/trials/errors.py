@@ -54,6 +54,12 @@ class NoFreeSlot(Conflict, code="no_free_slot"):
     """Every slot of the trial is pending or has an outcome."""
 
 
+class BudgetSpent(NoFreeSlot, code="budget_spent"):
+    """What is left of the budget pays no arm at any stage left."""
+
+    for_blinded = "the trial is over: no more allocations are made"
+
+
 class Closed(Conflict, code="closed"):
     """The trial is closed for allocations."""
 

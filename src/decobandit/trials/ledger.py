@@ -17,9 +17,10 @@ import json
 from collections.abc import Iterable
 from copy import copy
 from dataclasses import replace
+from fractions import Fraction
 from typing import Literal
 
-from ..problem import ArmModel, Problem, Seen, State
+from ..problem import ArmModel, Problem, Seen, State, is_paid
 from ..support import InvalidArgument, Unsupported, look_alike_keys
 from .allocations import (
     Allocation,
@@ -31,7 +32,16 @@ from .allocations import (
     told_counts,
 )
 from .arm_changes import ARM_KINDS, ArmChange, arm_of, known_with, with_arm, without_arm
-from .errors import Closed, Contradiction, Damaged, LimitReached, NoFreeSlot, NotFound, TrialError
+from .errors import (
+    BudgetSpent,
+    Closed,
+    Contradiction,
+    Damaged,
+    LimitReached,
+    NoFreeSlot,
+    NotFound,
+    TrialError,
+)
 from .events import GENESIS, Event
 from .requests import Answered, Cancellation, Refusal, Request
 from .settings import TrialLimits, TrialSettings, codes_of, letters, limits_of
@@ -62,7 +72,9 @@ class Ledger:
         self.answered: dict[tuple[str, str], Answered] = {}  # by sender and key
         self.refusals: dict[Refusal, int] = {}  # number in the log
         self.since: dict[str, str] = {}  # times of pending allocations, the oldest first
-        self.used = 0  # slots, pending or with an outcome
+        self.used = 0  # slots: pending, with an outcome, lost or without a pull
+        self.unused = 0  # slots of stages in use that had no pull, within a budget
+        self._spent = Fraction(0)  # exact: it does not depend on the order of changes
         self._positions: dict[str, int] = {}
         self.kinds: dict[str, ArmModel] = {}  # of every arm by its name
         self.good: list[int] = []  # recorded outcomes of every arm
@@ -132,8 +144,30 @@ class Ledger:
 
     @property
     def finished(self) -> bool:
-        """Whether every slot has its outcome or is lost."""
-        return self.told + sum(self.lost) == self.slots
+        """Whether every slot has its outcome, is lost or unused, or no money is left for more."""
+        if self.told + sum(self.lost) + self.unused == self.slots:
+            return True
+        return not sum(self.open) and not self.can_pay
+
+    @property
+    def spent(self) -> float:
+        """Money that pulls have cost, pending and lost ones included."""
+        return float(self._spent)
+
+    @property
+    def left(self) -> float | None:
+        """Money left of the budget; None without one."""
+        budget = self.problem.budget
+        return None if budget is None else max(budget - self.spent, 0.0)
+
+    @property
+    def can_pay(self) -> bool:
+        """Whether what is left of a budget pays some arm at some stage left."""
+        if self.left is None:
+            return True
+        problem, later = self.problem, slice(self.stage, self.problem.horizon)
+        paid = is_paid(problem.unit * problem.costs[later], self.left)
+        return bool((paid & problem.available[later]).any())
 
     @property
     def cancelled(self) -> int:
@@ -189,6 +223,11 @@ class Ledger:
             raise Closed("the trial is closed; an administrator can reopen it")
         if self.used + pulls > self.slots:
             raise NoFreeSlot("every slot of the trial is in use")
+        if not self.can_pay:
+            raise BudgetSpent(
+                f"what is left of the budget, {self.left:g} of {self.problem.budget:g}, pays no "
+                "arm any more: the trial is over"
+            )
         if self.limits.open is not None and sum(self.open) + pulls > self.limits.open:
             raise LimitReached(
                 "as many allocations are pending as the trial permits; record an outcome first"
@@ -354,10 +393,13 @@ class Ledger:
         subject = data.get("subject")
         self.check_ask(subject)
         slot = new_allocation(slot_id, part.problem, part.kinds, part.stage, data)
+        if self.left is not None and not is_paid(float(self._cost(slot)), self.left):
+            raise InvalidArgument("the allocation costs more than is left of the budget")
         if subject is not None:
             self.subjects[subject] = slot_id
             self._look_alikes.update(dict.fromkeys(look_alike_keys(subject), subject))
-        self.since[slot_id] = event.at
+        if slot.state == "open":
+            self.since[slot_id] = event.at
         self._enter(slot)
         return slot
 
@@ -418,4 +460,14 @@ class Ledger:
                 self.bad[k] += by * (part.told - part.good)
             self.open[k] += by * part.pending
             self.lost[k] += by * part.cancelled
-        self.used += by * slot.size
+        stage = self.problem.pulls_per_stage
+        self.used += by * stage
+        self.unused += by * (stage - slot.size)
+        self._spent += by * self._cost(slot)
+
+    def _cost(self, slot: Allocation) -> Fraction:
+        """Return the money that an allocation costs."""
+        if self.problem.budget is None:
+            return Fraction(0)
+        costs, at = self.problem.costs[slot.stage], self._positions
+        return sum((n * Fraction(costs[at[arm]]) for arm, n in slot.pulls.items()), Fraction(0))

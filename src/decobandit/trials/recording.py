@@ -221,7 +221,7 @@ class Decided:
         Not needed where the decision is short or the ask will be refused.
         """
         decider = self.decider(ledger)
-        refused = ledger.used >= ledger.slots or ledger.state != "running"
+        refused = ledger.used >= ledger.slots or ledger.state != "running" or not ledger.can_pay
         if refused or decider.is_short(ledger.stage):
             return self
         made = (pending_state(ledger), ledger.settings.tables_hash, decider.decide(ledger))

@@ -171,6 +171,11 @@ def _summary(report: TrialReport) -> list[Markup]:
                 ("Outcomes recorded", f"{report.told} of {report.slots}"),
                 ("Pending", report.pending),
                 ("Total reward", f"{report.earned:.7g}"),
+                *(
+                    []
+                    if report.left is None
+                    else [("Money spent, left", f"{report.spent:.7g}, {report.left:.7g}")]
+                ),
                 ("Upper bound at the start", digits(report.upper_bound, 3)),
                 ("Best bound at the start", best),
                 ("Upper bound from here", digits(report.bound_from_here, 3)),

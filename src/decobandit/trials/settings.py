@@ -23,6 +23,7 @@ from ..bounds import bound as upper_bounds
 from ..policies import (
     DEFAULT_POLICY,
     Context,
+    IndexPolicy,
     Policy,
     RuledPolicy,
     check_policies,
@@ -41,7 +42,7 @@ from ..problem import (
     refuse_restless,
     tie_rule,
 )
-from ..support import Floats, InvalidArgument, Once
+from ..support import Floats, InvalidArgument, Once, Unsupported
 from .errors import TrialError
 from .events import canonical, digest
 
@@ -115,8 +116,11 @@ class TrialSettings:
         return self.solution is not None
 
     def _hash_of_prices(self) -> str:
-        if self.prices is not None:
-            return digest(canonical({"prices": self.prices.tolist()}))
+        if self.solution is not None:
+            priced = {"prices": self.solution.prices.tolist()}
+            if self.solution.budget_price is not None:
+                priced["money"] = [self.solution.budget_price]
+            return digest(canonical(priced))
         return digest(
             canonical({name: part.multipliers_hash for name, part in self.segments.items()})
         )
@@ -242,8 +246,8 @@ def settings_from(
     """Make the settings of a trial from a context with its own solver."""
     problem = context.problem
     if problem.segments:
+        refuse_budget(problem, "a trial with segments")
         return _segmented(context, policy, seed, bound, rules)
-    refuse_budget(problem, "a trial")
     refuse_resources(problem, "a trial")
     refuse_restless(problem, "trials")
     if problem.n_arms > MAX_ARMS:
@@ -260,6 +264,12 @@ def settings_from(
     )
     # refuses a policy that does not serve this problem; solves the prices of one that needs them
     (instance,) = make_policies(context, [policy])
+    if problem.budget is not None and not isinstance(instance, IndexPolicy):
+        raise Unsupported(
+            f"policy {instance.name!r} has no index of an arm, which trials within a budget "
+            "compare by cost; use 'deco' or 'greedy'",
+            field="policy",
+        )
     instance.refuse_large()
     if rules is not None:
         check_rules(rules, instance)
@@ -316,16 +326,20 @@ def _to_the_end(
     return solution
 
 
-def proved_bound(problem: Problem, prices: Floats, grid: int) -> float:
+def proved_bound(
+    problem: Problem, prices: Floats, grid: int, money_price: float | None = None
+) -> float:
     """Return the bound that prices prove, on the states that they were solved with."""
     if problem.repeat and problem.is_binary:
-        return OneArmValues(problem, prices, grid=grid).value()
-    return dual_value(problem, prices, grid=grid or None).value
+        return OneArmValues(problem.charged(money_price or 0.0), prices, grid=grid).value()
+    money = money_price or 0.0
+    return dual_value(problem, prices, budget_price=money, grid=grid or None).value
 
 
 def check_bound(solution: DualSolution) -> None:
     """Refuse a solution whose prices do not prove the bound that it claims."""
-    bound = proved_bound(solution.problem, solution.prices, solution.grid)
+    at = (solution.prices, solution.grid, solution.budget_price)
+    bound = proved_bound(solution.problem, *at)
     if abs(bound - solution.upper_bound) > BOUND_TOLERANCE * max(1.0, abs(bound)):
         raise TrialError(
             f"the solution claims the bound {solution.upper_bound}, its prices prove {bound}",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from typing import Any
 
 from sqlalchemy import Row
@@ -55,6 +55,10 @@ class Standing(Shown):
         "The arm to deploy, at the end of a problem that deploys one; several with commas."
     )
     earned: float = doc("Total reward of the recorded outcomes.")
+    spent: float | None = doc(
+        "Money that pulls have cost, pending and lost ones included; null without a budget."
+    )
+    left: float | None = doc("Money left of the budget; null without one.")
     upper_bound: float | None = doc(
         "Bound on the expected total reward of any policy at the start; null without a dual."
     )
@@ -87,7 +91,7 @@ class Standing(Shown):
 # -- reward, loss and bound -----------------------------------------------------------------------
 
 
-History = list[tuple[int | str, Outcome | None]]  # arm, outcome
+History = list[tuple[int | str | None, Outcome | None]]  # arm, outcome; None: no pull
 
 
 def earned(ledger: Ledger) -> float:
@@ -116,13 +120,17 @@ def bound_from_here(ledger: Ledger, decider: Decider) -> float | None:
     if ledger.segment is not None:
         # the law of its visitors was that before the first one came
         return None if ledger.used < ledger.slots else 0.0
+    if not ledger.can_pay:
+        pending = replace(pending, stage=problem.horizon)
     if pending.stage == problem.horizon and not sum(pending.open):
         return decider.value_of_deployment(pending)
     prices, later = decider.settings.prices, slice(pending.stage, None)
     arms = decider.value_of_arms(pending)
     if prices is None or arms is None:
         return None
-    total = arms + float(problem.pulls[later] @ prices[later])
+    solution, left = decider.settings.solution, ledger.left
+    money = 0.0 if solution is None or left is None else (solution.budget_price or 0.0) * left
+    total = arms + float(problem.pulls[later] @ prices[later]) + money
     # after the last stage, only outcomes are missing
     return total / float(problem.survival[min(pending.stage, problem.stages - 1)])
 
@@ -142,7 +150,7 @@ def arm_change_record(ledger: Ledger, request: Request) -> dict[str, Any]:
         raise Conflict(f"{request.arm} is the control of the design and stays", field="arm")
     problem = ledger.problem_after(request, dropped)
     known = known_with(problem, ledger.known)
-    settings = settings_after(before, problem, ledger.stage, known, request.policy)
+    settings = settings_after(before, problem, ledger.stage, known, ledger.left, request.policy)
     return {
         "stage": ledger.stage,
         "plan": settings.to_dict(),
@@ -185,6 +193,7 @@ def _history(ledger: Ledger) -> History:
             for part in slot.arms:
                 kind = ledger.kinds[part.arm]
                 history.append((ledger.position(part.arm), kind.format.sole(part.tally(kind))))
+            history += [(None, None)] * (ledger.problem.pulls_per_stage - slot.size)
         elif slot.holds_slots and slot.size > 1:
             break
     return history
@@ -408,6 +417,7 @@ def status_of(ledger: Ledger, deciders: Deciders) -> Status:
         "remaining": ledger.slots - ledger.used,
         "open": tuple(slot for slot in ledger.allocations.values() if slot.state == "open"),
         "cancellations": counted(ledger.cancellations),
+        "spent": None if ledger.left is None else ledger.spent,
         "upper_bound": settings.upper_bound,
         **settings.best_bound_fields,
         "rules": settings.plain_rules,
@@ -495,12 +505,12 @@ _OF_SEGMENT = (
 )
 _FROM_LEDGER = (
     *("name", "state", "finished", "created_at", "slots", "told", "cancelled"),
-    *("stage", "head", "limits", "arm_changes"),
+    *("stage", "head", "limits", "arm_changes", "left"),
 )
 
 
 def _next_decision(ledger: Ledger, decider: Decider) -> Decision | None:
-    if ledger.used >= ledger.slots or ledger.state != "running":
+    if not ledger.can_pay or ledger.used >= ledger.slots or ledger.state != "running":
         return None
     try:
         return decider.decide(ledger)

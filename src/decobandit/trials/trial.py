@@ -76,6 +76,12 @@ class Trial(Recording, Tabular):
         """Outcome models of the arms by name."""
         return kinds_by_name(self.problem)
 
+    @property
+    def money(self) -> tuple[float, float] | None:
+        """Money spent and left; None without a budget."""
+        ledger = self._latest
+        return None if ledger.left is None else (ledger.spent, ledger.left)
+
     def named(self, slot: Allocation) -> str:
         """Return the name of the outcome of a single pull; empty if there is none."""
         if slot.outcome is None or slot.arm is None:

@@ -239,7 +239,7 @@ def check_database(store: Store, *, given_head: str | None = None) -> list[LogCh
 
 TOLERANCE = 1e-9  # of recomputed numbers: another machine may add in another order
 MAX_TABLE_STATES = 2e9  # states of all stages and groups, up to which whole tables are made
-_EXACT = ("stage", "state", "policy", "multipliers_hash", "seed")
+_EXACT = ("stage", "spent", "state", "policy", "multipliers_hash", "seed")
 _NUMBERS = ("price", "expected_reward", "value_of_information", "index", "probabilities")
 
 
@@ -319,7 +319,7 @@ def _compared(event: Event, number: int, ledger: Ledger, decider: Decider) -> li
         ("pulls", event.data.get("pulls"), pulls),
         ("reason", event.data.get("reason"), decision.reason),
         ("number", event.data.get("number"), number),
-        *((name, before.get(name), now[name]) for name in _EXACT),
+        *((name, before.get(name), now.get(name)) for name in _EXACT),
     ]
     return [
         *(

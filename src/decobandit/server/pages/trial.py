@@ -182,6 +182,8 @@ def _called(caller: Principal, arm: str, trial: trials.Trial) -> str:
 def _upcoming(status: trials.Status) -> str:
     """Return the arm, or pulls by arm, that an ask would allocate now."""
     pulls = status.next_pulls or {}
+    if status.next_pulls == {}:
+        return "no pull"
     return status.next_arm or ", ".join(f"{arm} {number}" for arm, number in pulls.items())
 
 
@@ -216,6 +218,8 @@ def _confirmation(
     """Confirm the last action; blinded: without the outcome, which may not be their own."""
     if slot is None or (slot.state == "open" and not slot.told):
         return ""
+    if not slot.pulls:
+        return f"No pull at this stage, within the budget: allocation {number}."
     arm = slot.arm or f"{slot.size} pulls"
     if slot.state == "cancelled":
         return f"Allocation cancelled: {arm}, allocation {number}."
@@ -245,7 +249,7 @@ def ask(request: Request, trial: Opened, form: Sent) -> Response:
         key=form.key,
         by=request.state.principal.name,
     )
-    return go(f"/trials/{trial.id}?now={quote(slot.id)}")
+    return go(f"/trials/{trial.id}?now={quote(slot.id)}") if slot.pulls else _done(trial, slot)
 
 
 @router.post("/allocations/{allocation}/tell")
