@@ -391,6 +391,17 @@ def test_pages_close_reopen_archive_and_count_cancellations(site: Site) -> None:
         assert operator.post(f"{here}/{action}", data={"reason": "x"}).status_code == 403
 
 
+def test_the_page_takes_as_many_arms_as_the_server(tmp_path: Path) -> None:
+    site = Site(tmp_path / "few", Limits(max_arms=2))
+    problem = {"horizon": 6, "arms": [{"name": "a"}, {"name": "b"}]}
+    made = site.post("/trials", {"problem": problem, "name": "t", "policy": "deco"})
+    late = {"arm": 'name = "late"', "reason": "ready"}
+    refused = Browser(site, "admin").post(f"/trials/{made.json['id']}/arms", data=late)
+    assert refused.status_code == 400
+    assert "at most 2 arms" in refused.text
+    site.close()
+
+
 def test_arms_join_and_leave_over_http(site: Site) -> None:
     problem = {"horizon": 6, "arms": [{"name": "a"}, {"name": "b"}]}
     site.post("/trials", {"problem": problem, "name": "t", "policy": "deco"})
@@ -404,6 +415,8 @@ def test_arms_join_and_leave_over_http(site: Site) -> None:
     taken = site.post("/trials/t/arms", late | {"key": None, "reason": "again"})
     assert (taken.status, taken.code) == (400, "bad_request")
     assert site.post("/trials/t/arms", {"arm": {"name": 3}, "reason": "x"}).status == 422
+    other = {"arm": {"name": "x"}, "reason": "x", "policy": "fh-gittins"}
+    assert site.post("/trials/t/arms", other).code == "unsupported"
     assert site.post("/trials/t/arms", {"arm": {"name": "x"}}).status == 422
     closed = site.post("/trials/t/arms/a/close", {"reason": "unsafe"})
     assert (closed.status, closed.json["arms"]) == (200, 3)
@@ -412,7 +425,7 @@ def test_arms_join_and_leave_over_http(site: Site) -> None:
     assert (again.status, again.code) == (409, "conflict")
     policy = {"reason": "x", "policy": "deco-calibrated"}
     refused = site.post("/trials/t/arms/b/close", policy)
-    assert (refused.status, refused.code) == (422, "invalid")
+    assert (refused.status, refused.code) == (422, "unsupported")
     assert site.post("/trials/t/ask").json["arm"] == "late"
     assert site.post("/trials/t/ask", None, "operator").json["arm"] == "C"
     changes = site.get("/trials/t").json["arm_changes"]

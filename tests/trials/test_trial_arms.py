@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from decobandit.policies import make_policy
 from decobandit.problem import (
     Arm,
     BetaBernoulli,
@@ -27,6 +28,7 @@ from decobandit.trials import (
     verify_export,
 )
 from decobandit.trials.events import StoredEvent, new_event
+from decobandit.trials.report_text import trial_page
 from decobandit.trials.verification import LogCheck, replayed
 from helpers.refusals import refused
 
@@ -301,10 +303,27 @@ def test_a_full_trial_takes_no_arm(store: Store) -> None:
 def test_a_policy_that_refuses_windows_is_kept_or_replaced(store: Store) -> None:
     trial = started(store, policy="deco-calibrated")
     with refused("unsupported", "policy"):
-        trial.add_arm(LATE, reason="x")
+        trial.add_arm(LATE, reason="x", policy="fh-gittins")
     trial.add_arm(LATE, reason="x", policy="deco")
     assert trial.policy == trial.status().policy == "deco"
     trial.tell(trial.ask().id, 1)
+    assert trial.replay().ok
+    assert trial.verify().ok
+
+
+def test_the_default_policy_takes_an_arm_that_joins(store: Store) -> None:
+    """As `auto` picks it for the problem with the arm; a forged policy is found out."""
+    trial = started(store, policy="auto")
+    assert trial.policy == "deco-calibrated"
+    trial.add_arm(LATE, reason="x")
+    picked = make_policy(trial.problem, "auto").name
+    (change,) = trial.status().arm_changes
+    assert trial.policy == trial.status().policy == change.policy == picked
+    trial.tell(trial.ask().id, 1)
+    trial.close_arm("b", reason="y")
+    assert trial.status().arm_changes[-1].policy is None
+    assert f"policy: {picked}" in trial_page(trial.report())
+    assert forged(trial, plan=lambda plan: plan | {"policy": "deco-calibrated"}) == (False, False)
     assert trial.replay().ok
     assert trial.verify().ok
 

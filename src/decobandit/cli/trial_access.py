@@ -146,7 +146,8 @@ def print_status(status: Status, stale: Mapping[str, str]) -> None:
         print(f"open: {what} (allocation {slot.id}{about_slot(slot)}{overdue})")
     for change in status.arm_changes:
         what = "joined" if change.kind == "arm_added" else "left"
-        print(f"{change.arm} {what} at stage {change.stage} (by {change.by}): {change.reason}")
+        why = change.reason if change.policy is None else f"{change.reason}; now {change.policy}"
+        print(f"{change.arm} {what} at stage {change.stage} (by {change.by}): {why}")
     _print_cancellations(status)
     _print_outlook(status)
 

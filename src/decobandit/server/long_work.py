@@ -139,8 +139,8 @@ async def _hung_up(request: Request) -> None:
 
 
 @contextmanager
-def refusals() -> Iterator[None]:
-    """Answer refusals of a problem in the request by 422."""
+def refusals(*, own_code: bool = False) -> Iterator[None]:
+    """Answer refusals of a problem in the request by 422, `invalid` or their own code."""
     try:
         yield
     except TrialError:
@@ -149,4 +149,5 @@ def refusals() -> Iterator[None]:
         raise ApiError(422, "too_large", str(error) or "the problem is too large") from None
     except (ValueError, OverflowError) as error:
         message, field = " ".join(str(error).split()), getattr(error, "field", None)
-        raise ApiError(422, "invalid", message, field=field) from None
+        code = str(getattr(error, "code", "invalid")) if own_code else "invalid"
+        raise ApiError(422, code, message, field=field) from None

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..bounds import BoundValue
-from ..policies import Context, policy_class
+from ..policies import DEFAULT_POLICY, Context, picked_name, policy_class
 from ..problem import Arm, ArmEntry, Problem, ProblemError, State, model_of, remaining_problem
 from ..support import Unsupported
 from ..support.records import doc, record_class
@@ -46,6 +46,7 @@ class ArmChange:
     bound_from_here: float | None = doc(
         "Bound on the expected reward of the stages left at the change; null without a dual."
     )
+    policy: str | None = doc("Policy from here on, where it changed; else null.", default=None)
 
 
 def arm_of(table: Arm | Mapping[str, Any]) -> Arm:
@@ -123,14 +124,16 @@ def settings_after(
     `known`: recorded outcomes of the arms of that problem. `money`: left of a budget. `policy`:
     another one from here on.
     """
-    name, before = policy or settings.policy, settings.solution
+    name, before = policy_after(settings.policy, problem, policy), settings.solution
+    tol = 1e-4 if before is None else before.tol
+    if name == DEFAULT_POLICY:  # for all stages: those before have other arms
+        name = picked_name(Context(problem, tol=tol, ties=settings.ties), name)
     if (reason := policy_class(name, places=False).refusal(problem)) is not None:
         raise Unsupported(reason, field="policy")
     try:
         left = remaining_problem(problem, stage, known, money)
     except ValueError as error:
         raise Unsupported(f"arms cannot join or leave this trial: {error}") from None
-    tol = 1e-4 if before is None else before.tol
     rest = settings_from(
         Context(left, tol=tol, ties=settings.ties), policy=name, bound=before is not None or None
     )
@@ -161,6 +164,17 @@ def settings_after(
     if after.rules is not None:
         check_rules(after.rules, after.make_policy())
     return after
+
+
+def policy_after(before: str, problem: Problem, wanted: str | None = None) -> str:
+    """Return the policy for a changed problem: by default that of before.
+
+    One that needs all arms at every stage is replaced by the default policy.
+    """
+    refusal = policy_class(before, places=False).refusal
+    always = [arm.model_copy(update={"available": None}) for arm in problem.arms]
+    by_windows = refusal(problem) and not refusal(problem.model_copy(update={"arms": always}))
+    return wanted or (DEFAULT_POLICY if by_windows else before)
 
 
 def known_with(problem: Problem, known: State) -> State:

@@ -20,6 +20,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Literal
 
+from ..policies import DEFAULT_POLICY, policy_class
 from ..problem import ArmModel, Problem, Seen, State, is_paid
 from ..support import InvalidArgument, Unsupported, look_alike_keys
 from .allocations import (
@@ -31,7 +32,15 @@ from .allocations import (
     seen_of,
     told_counts,
 )
-from .arm_changes import ARM_KINDS, ArmChange, arm_of, known_with, with_arm, without_arm
+from .arm_changes import (
+    ARM_KINDS,
+    ArmChange,
+    arm_of,
+    known_with,
+    policy_after,
+    with_arm,
+    without_arm,
+)
 from .errors import (
     BudgetSpent,
     Closed,
@@ -369,8 +378,13 @@ class Ledger:
         data, before = event.data, self.settings
         self.check_arms()
         after = TrialSettings.from_dict(data["plan"])
-        fixed = (request.policy or before.policy, before.ties, before.seed, before.rules)
-        if (after.policy, after.ties, after.seed, after.rules) != fixed:
+        policy = policy_after(before.policy, after.problem, request.policy)
+        if policy == DEFAULT_POLICY:  # the log has the name of the policy that it picked
+            picked = policy_class(after.policy, places=False).refusal(after.problem) is None
+        else:
+            picked = after.policy == policy
+        fixed = (before.ties, before.seed, before.rules)
+        if not picked or (after.ties, after.seed, after.rules) != fixed:
             raise InvalidArgument("other settings than the arms were changed")
         if data["stage"] != self.stage or after.problem != self.problem_after(request):
             raise InvalidArgument("not the problem with this change at the stage under way")
@@ -381,7 +395,8 @@ class Ledger:
             raise InvalidArgument("prices of earlier stages were changed")
         self._use(after)
         about = (event.kind, str(request.arm), self.stage, event.by, event.at, data["reason"])
-        self.arm_changes += (ArmChange(*about, data["bound_from_here"]),)
+        changed_policy = None if after.policy == before.policy else after.policy
+        self.arm_changes += (ArmChange(*about, data["bound_from_here"], changed_policy),)
 
     def _allocate(self, event: Event) -> Allocation:
         data, slot_id = event.data, str(event.data["allocation"])

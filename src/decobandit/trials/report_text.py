@@ -394,7 +394,7 @@ def _deviations(report: TrialReport) -> list[Markup]:
                     str(one.stage),
                     one.by,
                     _minute(one.at),
-                    one.reason,
+                    one.reason + ("" if one.policy is None else f" (policy: {one.policy})"),
                 ]
                 for one in report.arm_changes[-MAX_LINES:]
             ],

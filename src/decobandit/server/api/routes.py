@@ -10,7 +10,7 @@ from fastapi.responses import JSONResponse, StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
 from ..._version import __version__
-from ...trials import Allocation, Summary, TrialError, people_log
+from ...trials import Allocation, Summary, people_log
 from ...trials.checkpoints import make_checkpoint
 from ...trials.lists import (
     MAX_PAGE,
@@ -327,11 +327,9 @@ def trial_arm_add(
     request: Request, caller: Caller, trial: Opened, body: sent.AddArmIn, key: Key = None
 ) -> Response:
     """Let an arm join from the next stage on; prices of the stages left are solved again."""
-    most = request.app.state.limits.max_arms
-    if trial.problem.n_arms >= most:
-        raise TrialError(f"this server takes at most {most} arms", field="arm")
+    request.app.state.limits.check_arms(trial.problem.n_arms + 1)
     said = reasoned(caller, body, key)
-    with refusals():
+    with refusals(own_code=True):
         return answer(trial.add_arm(body.arm, policy=body.policy, **said).to_dict())
 
 
@@ -342,7 +340,7 @@ def trial_arm_close(
 ) -> Response:
     """Allocate an arm no more from the next stage on; pending outcomes can still be recorded."""
     said = reasoned(caller, body, key)
-    with refusals():
+    with refusals(own_code=True):
         return answer(trial.close_arm(arm, policy=body.policy, **said).to_dict())
 
 

@@ -18,6 +18,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ...support import Cache, is_count
+from ...trials.errors import TrialError
 from ...trials.lists import STALE_AFTER
 from ..errors import ApiError, busy, unauthorized
 from ..principal import Principal
@@ -68,6 +69,11 @@ class Limits:
     stop_seconds: float = 10.0  # after a signal the process has ended
     stale_after: float = STALE_AFTER  # hours until a pending allocation is shown as stale
     clock: Callable[[], float] = time.monotonic
+
+    def check_arms(self, arms: int) -> None:
+        """Refuse a trial with more arms than the server takes."""
+        if arms > self.max_arms:
+            raise TrialError(f"this server takes at most {self.max_arms} arms", field="arm")
 
 
 class Buckets:

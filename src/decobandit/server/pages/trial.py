@@ -653,7 +653,8 @@ def archive(request: Request, trial: Opened, form: Sent) -> Response:
 @allow("admin")
 def arms(request: Request, trial: Opened, form: Sent) -> Response:
     """Let an arm, as in a problem file, join from the next stage on."""
-    with refusals():
+    request.app.state.limits.check_arms(trial.problem.n_arms + 1)
+    with refusals(own_code=True):
         table = parse_tree(form.one("arm"), "toml", "arm")
         change = partial(trial.add_arm, table, policy=form.text("policy"))
         return _changed(request, trial, change, form, form.reason)
@@ -663,7 +664,7 @@ def arms(request: Request, trial: Opened, form: Sent) -> Response:
 @allow("admin")
 def close_arm(request: Request, trial: Opened, form: Sent) -> Response:
     """Allocate an arm no more from the next stage on."""
-    with refusals():
+    with refusals(own_code=True):
         change = partial(trial.close_arm, form.one("arm"), policy=form.text("policy"))
         return _changed(request, trial, change, form, form.reason)
 
