@@ -196,6 +196,8 @@ def _policies(session: Session) -> None:
     session("gap", pair)
     session("gap", pair, *two)
     session("gap", pair, "--method", "simulated", *draws)
+    session("gap", session.file("paid.toml"), "--policy", "deco")
+    session("path", session.file("paid.toml"), "--policy", "deco")
     session("path", pair, "--policy", "deco")
     session("path", normal, "--policy", "greedy")
     session("path", session.file("mixed.toml"), "--policy", "equal")

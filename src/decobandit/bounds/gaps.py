@@ -316,7 +316,8 @@ def _exact(policy: Policy, losses: GapTerms, progress: Report | None) -> Gap:
             left = problem.budget - spent[:t].sum()
             unspent = float(losses.unspent(t, pulls, left, spent[t]))
         zero = None if unspent is None else 0.0
-        stages[t] = StageGap(t, *now.tolist(), unspent=unspent, unspent_se=zero)
+        shortfall, congestion = now.tolist()
+        stages[t] = StageGap(t, shortfall, congestion, unspent=unspent, unspent_se=zero)
 
     single = problem.is_binary and not problem.repeat
     limit = MAX_CALLS if single and not policy.has_table else MAX_STATES

@@ -147,7 +147,7 @@ def operating_characteristics(
     refuse_restless(problem, "designs")
     design.check(problem)
     if exact:
-        _check_exact(problem)
+        _check_exact(problem, design)
     check_asked(design)
     context = Context(problem, tol=tol, ties=ties, under_rules=True)
     done = _Task(problem, design, exact, progress).compute(context, calibrate_to)
@@ -165,7 +165,7 @@ def operating_characteristics(
     return DesignResult(problem, design, ties, tuple(scenarios), levels, notes, done.interrupted)
 
 
-def _check_exact(problem: Problem) -> None:
+def _check_exact(problem: Problem, design: Design) -> None:
     """Refuse to follow all states where they are too many, or do not tell all."""
     reason = ""
     if not has_unknown_means(problem):
@@ -174,6 +174,8 @@ def _check_exact(problem: Problem) -> None:
         reason = "measurements, counts and times have infinitely many states"
     elif problem.random_horizon is not None:
         reason = "trials end at random"
+    elif design.controls == "concurrent" and problem.has_windows:
+        reason = "the last states do not tell which controls were concurrent with an arm"
     if reason:
         raise Unsupported(f"exact: {reason}; simulate", field="exact")
 

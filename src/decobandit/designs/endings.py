@@ -28,6 +28,8 @@ class Endings:
     declared: Flags  # (S, K) at a look
     reason: npt.NDArray[np.int8]  # (S,) why it stopped: code of REASONS; 0: it did not
     weight: Floats  # (S,) probability; they add up to 1
+    # (S, K, W) statistics of control at stages at which each arm is available; None: all stages
+    controls: Floats | None = None
 
     @property
     def size(self) -> Ints:
@@ -38,6 +40,8 @@ class Endings:
     def joined(parts: Sequence[Endings]) -> Endings:
         """Concatenate the endings of several parts."""
         names = [field.name for field in fields(Endings)]
+        if parts[0].controls is None:
+            names.remove("controls")
         return Endings(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 
 

@@ -17,7 +17,8 @@
 
 Arms are compared by the expected reward of a pull, or by the outcome where the rules say so: where
 fewer good outcomes earn more, Fisher's test counts the bad ones, and the z-test is of mean rewards.
-Arms with states of their own have no unknown mean: none is declared.
+With concurrent controls an arm is compared with the outcomes of control at stages at which the arm
+is available. Arms with states of their own have no unknown mean: none is declared.
 An arm that was dropped is not declared. A trial that stopped at a look is not tested again: it
 declares what it declared there. The conditional test alone tests every trial, and only it declares.
 """
@@ -58,10 +59,23 @@ def final_test(policy: RuledPolicy, test: FinalTest, ends: Endings) -> Tested:
     left = ~decided
     if left.any():
         statistic[left] = _statistic(policy, test, ends.pulls[left], ends.stats[left], rivals[left])
+    if left.any() and ends.controls is not None:
+        assert policy.control is not None
+        for arm in _with_windows(policy.problem):
+            pulls, stats = ends.pulls[left].copy(), ends.stats[left].copy()
+            stats[:, policy.control] = ends.controls[left, arm]
+            own = policy.problem.groups[policy.problem.group_of_arm[policy.control]].model
+            pulls[:, policy.control] = own.pulls(stats[:, policy.control, : own.width])
+            statistic[left, arm] = _statistic(policy, test, pulls, stats, rivals[left])[:, arm]
     meets = at_least if test.kind == "posterior" else at_most
     verdicts = meets(statistic, test.level)
     declared = np.where(decided[:, None], ends.declared, rivals & verdicts)
     return Tested(declared, statistic, decided)
+
+
+def _with_windows(problem: Problem) -> list[int]:
+    """Return the arms that are not available at every stage."""
+    return [k for k, arm in enumerate(problem.arms) if arm.available is not None]
 
 
 def _statistic(

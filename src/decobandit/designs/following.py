@@ -51,6 +51,8 @@ def can_follow(policy: RuledPolicy) -> bool:
     finite = all(group.model.finite for group in problem.groups)
     if problem.random_horizon or not finite or not has_unknown_means(problem):
         return False
+    if policy.rules.controls == "concurrent" and problem.has_windows:
+        return False
     single = problem.pulls_per_stage == 1 and not problem.repeat
     # a batch must be shared in one way
     has_law = policy.has_distribution if single else not (policy.randomised or inner.draws_arms)

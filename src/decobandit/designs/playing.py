@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -115,6 +116,12 @@ def _widest(problem: Problem) -> int:
     return max(group.model.width + group.model.ordered for group in problem.groups)
 
 
+def _windows(problem: Problem) -> list[tuple[int, ...]]:
+    """Return first stage and end of every window, one after the other, of every arm."""
+    always = ((0, problem.horizon),)
+    return [tuple(chain.from_iterable(arm.available or always)) for arm in problem.arms]
+
+
 class _Chunk:
     """Some trials of one policy."""
 
@@ -124,6 +131,10 @@ class _Chunk:
         self.policy, self.counts, self.rng = policy, counts, rng
         self.width = max(group.model.width for group in policy.problem.groups)
         self.parts: list[Endings] = []
+        concurrent = policy.rules.controls == "concurrent" and policy.problem.has_windows
+        self.windows = _windows(policy.problem) if concurrent else None
+        # pulls of control before the stages at which windows begin and end, (trials,) each
+        self.controls: dict[int, Ints] = {}
 
     def played(self, report: Callable[[int], None]) -> Endings:
         """Play all trials to their ends; `report` receives the number of stages done."""
@@ -134,6 +145,7 @@ class _Chunk:
         m, horizon, delay = problem.pulls_per_stage, problem.horizon, rules.delay
         ends = self._ends(E)
         for t in range(horizon + delay + 1):
+            self._count_controls(trials, t)
             over = ends[trials.number] <= t
             if over.any():
                 self._end(trials.some(over), np.zeros(int(over.sum()), np.int8), None)
@@ -176,6 +188,32 @@ class _Chunk:
         now = latest + self.policy.allocate_many(stage, states, self.rng)
         return replace(trials, given=(*trials.given, now)[-(delay + 1) :])
 
+    def _count_controls(self, trials: _Trials, stage: int) -> None:
+        """Keep the pulls of control before a stage at which windows begin or end."""
+        if self.windows is None or not any(stage in edges for edges in self.windows):
+            return
+        counted = np.full(len(self.counts), -1)
+        counted[trials.number] = trials.given[-1][:, self.policy.control]
+        self.controls[stage] = counted
+
+    def _concurrent(self, trials: _Trials) -> Floats | None:
+        """Statistics of control while each arm was available, (E, K, W)."""
+        if self.windows is None:
+            return None
+        total = trials.given[-1][:, self.policy.control]
+
+        def after(stage: int) -> Floats:
+            counted = self.controls.get(stage, np.full(len(self.counts), -1))[trials.number]
+            pulls = trials.given[-1].copy()
+            pulls[:, self.policy.control] = np.where(counted < 0, total, counted)
+            return self._stats(trials, pulls)[:, self.policy.control]
+
+        parts = [
+            sum(after(end) - after(first) for first, end in zip(*[iter(edges)] * 2, strict=True))
+            for edges in self.windows
+        ]
+        return np.stack(parts, axis=1)
+
     def _look(self, trials: _Trials) -> _Trials:
         stats = self._stats(trials, trials.given[0])
         verdict = self.policy.look(States(self.policy.problem, stats, None, trials.allowed))
@@ -188,4 +226,5 @@ class _Chunk:
         none = np.zeros(trials.allowed.shape, np.bool_) if declared is None else declared
         weight = np.ones(len(pulls))
         stats = self._stats(trials, pulls)
-        self.parts.append(Endings(pulls, stats, trials.allowed, none, reason, weight))
+        ended = (pulls, stats, trials.allowed, none, reason, weight)
+        self.parts.append(Endings(*ended, self._concurrent(trials)))

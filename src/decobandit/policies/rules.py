@@ -323,6 +323,19 @@ class Equivalence(Rule):
         verdict.reason[left[at_least(alike, self.rules.stop.equivalence)]] = EQUIVALENCE
 
 
+class ConcurrentControls(Rule):
+    """The final test compares an arm with pulls of control while the arm was available."""
+
+    @staticmethod
+    def is_set(rules: Rules) -> bool:
+        return rules.controls == "concurrent"
+
+    @staticmethod
+    def fact(rules: Rules) -> tuple[str, str] | None:
+        concurrent = rules.controls == "concurrent"
+        return ("Controls of the test", "concurrent with the arm") if concurrent else None
+
+
 RULES: tuple[type[Rule], ...] = (
     ControlShare,
     Floor,
@@ -332,6 +345,7 @@ RULES: tuple[type[Rule], ...] = (
     Inferiority,
     Futility,
     Equivalence,
+    ConcurrentControls,
 )
 
 

@@ -47,6 +47,7 @@ FINAL_TESTS = ("posterior", "fisher", "conditional", "z")
 TestKind = Annotated[Literal["posterior", "fisher", "conditional", "z"], choice(*FINAL_TESTS)]
 Comparison = Annotated[Literal["reward", "outcome"], choice("reward", "outcome")]
 FloorKind = Annotated[Literal["additive", "clip"], choice("additive", "clip")]
+Controls = Annotated[Literal["all", "concurrent"], choice("all", "concurrent")]
 
 
 def _title(value: object) -> str:
@@ -193,6 +194,11 @@ class Rules(Frozen):
     test: FinalTest | None = Field(
         default=None, description="The test at the end; one more look where none is given."
     )
+    controls: Controls = Field(
+        default="all",
+        description="Pulls of control that the test compares an arm with: all, or concurrent, at "
+        "stages at which the arm is available.",
+    )
 
     @property
     def rules(self) -> "Rules":
@@ -312,6 +318,8 @@ class Rules(Frozen):
 
     def _faults_of_test(self, problem: Problem) -> Iterator[Fault]:
         test = self.final_test
+        if self.controls == "concurrent":
+            yield from self._faults_of_controls()
         if test.kind != "posterior" and self.control is None:
             yield ("test", "kind"), "must be posterior where there is no control", test.kind
         single = problem.n_arms == 2 and problem.pulls_per_stage == 1 and self.delay == 0
@@ -323,6 +331,15 @@ class Rules(Frozen):
         measured = all(isinstance(group.model, NormalModel) for group in problem.groups)
         if test.kind == "z" and not measured:
             yield ("test", "kind"), "must be another one: z is a test of measurements", test.kind
+
+    def _faults_of_controls(self) -> Iterator[Fault]:
+        if self.control is None:
+            yield ("controls",), "must stand with control", self.controls
+        if self.stop.any:
+            rule = "must be all where looks stop trials or drop arms: they compare with all"
+            yield ("controls",), rule, self.controls
+        if self.final_test.kind == "conditional":
+            yield ("controls",), "must be all for the conditional test", self.controls
 
     def _faults_of_rates(self, problem: Problem) -> Iterator[Fault]:
         """Reasons why a test of equal success probabilities is no test of what arms earn."""
@@ -370,6 +387,9 @@ class Design(Rules):
         Names of policies.
     test : FinalTest, optional
         The test at the end; one more look where none is given.
+    controls : str
+        Pulls of control that the test compares an arm with: "all", or "concurrent", those at stages
+        at which the arm is available.
     draws, seed : int
         Of trials that are simulated.
     scenarios : sequence of Scenario

@@ -159,7 +159,7 @@ class States:
         return State.of_stats(self.problem, stats)
 
 
-def is_paid(cost: Floats, left: Floats | float) -> Flags:
+def is_paid(cost: Floats | float, left: Floats | float) -> Flags:
     """Tell whether money that is left pays a cost."""
     return np.asarray(cost <= np.asarray(left) * (1.0 + SLACK) + SLACK)
 

@@ -213,7 +213,7 @@ class GapTerms:
         return totals
 
     def unspent(
-        self, stage: int, pulls: Floats | Ints, left: Floats | float, cost: Floats | float
+        self, stage: int, pulls: Floats | Ints | float, left: Floats | float, cost: Floats | float
     ) -> Floats:
         """Return the price of units that are not pulled and, at the end, of money left, (E,).
 
@@ -225,7 +225,7 @@ class GapTerms:
         lost = self.prices[stage] * (problem.pulls[stage] - np.asarray(pulls) / problem.unit)
         if stage == problem.horizon - 1:
             lost = lost + self.money_price * (np.asarray(left) - cost)
-        return np.maximum(lost, 0.0)  # below only by rounding
+        return np.asarray(np.maximum(lost, 0.0))  # below only by rounding
 
     def net(self, stage: int, k: int, stats: Floats) -> Floats:
         """Return the worth of units less their price, (..., width) -> (..., units + 1)."""

@@ -26,7 +26,7 @@ from ..policies.allocation import Allowed, drawn_arms
 from ..problem import Rules, State, States, ahead_of
 from ..problem.kernels.layout import slab_size
 from ..support import Cache, Floats, Once, TooLarge
-from .allocations import kinds_of
+from .allocations import kinds_of, known_of, parts_by_arm
 from .decisions import (
     MAX_STATES_AHEAD,
     Decision,
@@ -445,6 +445,20 @@ def look_results(ledger: Ledger, ruled: LiveRules | None) -> tuple[LookResult, .
     return tuple(results)
 
 
+def _concurrent_controls(ledger: Ledger, live: LiveRules) -> Floats | None:
+    """Return statistics of control at stages at which each arm is available, (1, arms, W)."""
+    problem, control = ledger.problem, live.control
+    if live.rules.controls == "all" or control is None or not problem.has_windows:
+        return None
+    parts = parts_by_arm(ledger.allocations.values()).get(problem.arms[control].name, [])
+    kind, stats = kinds_of(problem)[control], States.of(problem, [ledger.known]).stats[0]
+    controls = np.zeros_like(stats)
+    for k in range(problem.n_arms):
+        there = [(slot, part) for slot, part in parts if problem.available[slot.stage, k]]
+        controls[k, : kind.width] = known_of(kind, there)
+    return np.asarray(controls[None])
+
+
 def declared_arms(ledger: Ledger, live: LiveRules | None) -> tuple[str, ...] | None:
     """Return the arms that the final test declares, as in `designs`; None before the end."""
     if live is None:
@@ -463,6 +477,7 @@ def declared_arms(ledger: Ledger, live: LiveRules | None) -> tuple[str, ...] | N
         declared=result.declared,
         reason=np.array([result.reason], np.int8),
         weight=np.ones(1),
+        controls=_concurrent_controls(ledger, live),
     )
     declared = final_test(ruled, ruled.rules.final_test, ending).declared[0]
     return tuple(ledger.problem.arms[k].name for k in np.flatnonzero(declared))

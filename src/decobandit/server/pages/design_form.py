@@ -48,6 +48,7 @@ STOPPING = (
     RuleField("compare_by", "Compare arms by", ("compare",), "text", "reward, or outcome"),
     RuleField("test", "Final test", ("test", "kind"), "test"),
     RuleField("level", "Threshold or alpha", ("test", "threshold"), hint="0.975, or 0.025"),
+    RuleField("controls", "Controls of the test", ("controls",), "text", "all, or concurrent"),
 )
 PLANNING = (
     RuleField("compare", "Other policies to compare", ("policies",), "names", "equal"),
