@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from decobandit.policies import Policy
-from decobandit.problem import Arm, BetaBernoulli, NormalNormal, Problem, Terminal
+from decobandit.problem import Arm, BetaBernoulli, NormalNormal, Problem, Rules, Terminal
 from decobandit.trials import Allocation, Store, Trial, create_trial, open_store
 from decobandit.trials.errors import NoFreeSlot
 from decobandit.trials.events import StoredEvent, new_event
@@ -195,6 +195,11 @@ def test_a_log_that_overspends_is_found_out(store: Store) -> None:
         previous = later.hash
         check.add(StoredEvent(later.seq, later.kind, later.key, later.body, later.hash))
     assert "more than is left of the budget" in check.problems[0]
+
+
+def test_rules_of_a_design_do_not_know_money(store: Store) -> None:
+    with refused("unsupported", "budget"):
+        create_trial(problem_of(), design=Rules(burn_in=1), db=store)
 
 
 def test_measurements_within_a_budget(store: Store) -> None:

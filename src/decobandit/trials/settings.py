@@ -272,6 +272,7 @@ def settings_from(
         )
     instance.refuse_large()
     if rules is not None:
+        refuse_budget(problem, "a trial by the rules of a design")
         check_rules(rules, instance)
     solution = context.solution_for(bound)
     best = None if solution is None else upper_bounds(problem, solution=solution)[0]
