@@ -303,3 +303,14 @@ def test_costs_that_do_not_fit_are_refused(costs: list[object], budget: object, 
     arms = [{"name": name, "cost": cost} for name, cost in zip("ab", costs, strict=True)]
     with refused("invalid_problem", field):
         problem_from_dict({"horizon": 4, "arms": arms, "budget": budget})
+
+
+def test_exact_values_of_two_arms_keep_to_the_budget() -> None:
+    """Two arms are followed by a recursion of their own, which does not know of money."""
+    arms = [Arm(name="a", cost=1.0), Arm(name="b", cost=2.0, prior=BetaBernoulli(2, 1))]
+    problem = Problem(arms=arms, horizon=8, budget=6.0)
+    for name in ("deco", "greedy"):
+        estimate = simulate(problem, name, draws=400, rng=2).results[0].estimates.best
+        value = evaluate(problem, name).value
+        assert abs(value - estimate.value) < 7 * estimate.value_se
+        assert value <= optimum(problem).value + 1e-12

@@ -13,7 +13,7 @@ from typing import Any, Unpack
 
 from ..evaluation import Evaluation, evaluate
 from ..policies import Context, make_policies
-from ..prices import DualSolution
+from ..prices import DualSolution, by_segment
 from ..problem import Given, Problem, truth_of
 from ..simulation import Sampling, Simulation, Sizes, check_sampling, simulate
 from ..support import (
@@ -74,6 +74,11 @@ class SimulatedComparison(Tabular):
     bound: BoundValue | None
     left_out: bool = False  # the bound: the dual is expensive and no policy needs it
 
+    @property
+    def interrupted(self) -> bool:
+        """Whether policies are missing."""
+        return self.simulation.interrupted
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values; a certified gap only where there is a bound."""
         tree = self.simulation.to_dict()
@@ -114,6 +119,7 @@ class ComparedEpisode:
         )
 
 
+@by_segment
 @tells_progress
 def compare_exactly(
     context: Context,
@@ -150,6 +156,7 @@ def compare_exactly(
     return ExactComparison(problem, solution, tuple(results), best, interrupted, left_out)
 
 
+@by_segment
 @tells_progress
 def compare_by_simulation(
     context: Context,
@@ -191,6 +198,7 @@ def compare_by_simulation(
     return SimulatedComparison(simulation, best)
 
 
+@by_segment
 @tells_progress
 def compare_gaps(
     context: Context,
@@ -235,6 +243,7 @@ def follow_by_name(
     return ComparedEpisode(episode, mean)
 
 
+@by_segment
 def bounds_at_prices(
     context: Context,
     *,

@@ -31,7 +31,7 @@ import numpy as np
 from .._version import __version__
 from ..evaluation import Occupied, evaluate
 from ..policies import DEFAULT_POLICY, Context, Policy, check_subject, make_policies
-from ..prices import DualSolution
+from ..prices import DualSolution, by_segment
 from ..problem import DEFAULT_TIES, Problem, TieRule, refuse_resources, tie_rule
 from ..simulation import (
     Estimate,
@@ -215,6 +215,7 @@ class Gap(Tabular):
         return f"Gap({self.policy}: {self.gap:.4f} = {parts}, {self.method})"
 
 
+@by_segment
 @obeys_workers
 @tells_progress
 def gap(

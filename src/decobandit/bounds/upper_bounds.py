@@ -27,7 +27,7 @@ import numpy as np
 from .._version import __version__
 from ..arm import OneArmValues
 from ..joint import exact_stages, optimum, start_optimum, states_of_arms
-from ..prices import DualSolution, check_solution, whole_solution
+from ..prices import DualSolution, by_segment, check_solution, whole_solution
 from ..problem import (
     Problem,
     best_mean_bound,
@@ -351,6 +351,7 @@ class Bounds(Tabular, Sequence[BoundValue]):
         return f"Bounds({shown})"
 
 
+@by_segment
 @obeys_workers
 def bound(
     problem: Problem,

@@ -116,6 +116,7 @@ def simulate(
     as_json: options.AsJson = False,
 ) -> None:
     """Simulate policies on common random numbers."""
+    output.refuse_segments(chosen.context.problem, out=out, episodes=episodes)
     if out is not None:
         _check_regret(chosen.context.problem)
     with support.show_progress() as report:
@@ -133,9 +134,11 @@ def simulate(
             keep_episodes=episodes is not None,
             progress=report,
         )
-    if comparison.simulation.interrupted:
+    if comparison.interrupted:
         output.say("interrupted: these are the policies that were finished")
     output.print_result(comparison, as_json, print_simulation)
+    if chosen.context.problem.segments:
+        return
     output.save_table(episodes, partial(comparison.simulation.columns, "episodes"))
     title = f"Expected regret: {output.title_of(comparison.simulation.problem)}"
     output.draw_either(out, partial(figures.regret_figure, comparison.simulation), title)
@@ -209,6 +212,7 @@ def gap(
 
     With several policies, --json has a list under "results".
     """
+    output.refuse_segments(chosen.context.problem, out=out)
     with support.show_progress() as report:
         gaps = bounds.compare_gaps(
             chosen.context,

@@ -11,7 +11,7 @@ from .. import designs, figures, support
 from .. import problem as problems
 from ..problem.tie_rules import DEFAULT_TIES
 from .options import AllowPolicy, AsJson, OutDrawing, Ties, Tolerance, Workers, argument, shown
-from .output import draw_either, ending_in, print_result, say, title_of, written
+from .output import draw_either, ending_in, print_result, refuse_segments, say, title_of, written
 from .tables import print_table
 
 File = Annotated[Path, argument("FILE", "Problem file with a design (.toml, .json).")]
@@ -50,12 +50,15 @@ def design(
     changes = {key: value for key, value in overrides.items() if value is not None}
     wanted = wanted.model_copy(update=changes)
     settings = {"calibrate_to": calibrate, "ties": ties, "tol": tol}
+    refuse_segments(problem, report=report, out=out)
     result = _computed(problem, wanted, settings, file, report)
     for line in result.notes:
         say(line)
     if result.interrupted:
         say("interrupted: these are the policies and scenarios that were finished")
     print_result(result, as_json, print_design)
+    if problem.segments:
+        return
     title = f"Operating characteristics: {title_of(problem)}"
     draw_either(out, partial(figures.characteristics_figure, result), title)
 

@@ -35,6 +35,10 @@ def print_result(result: Found, as_json: bool, show: Callable[[Found], None]) ->
     """Print a result as JSON, or by `show`."""
     if as_json:
         print_json(result.to_dict())
+    elif isinstance(result, problems.BySegment):
+        from .segments import print_segments
+
+        print_segments(result)
     else:
         show(result)
 
@@ -43,6 +47,9 @@ def print_results(
     results: Sequence[Found], as_json: bool, show: Callable[[Found], None], **more: object
 ) -> None:
     """Print results in turn; as JSON one object or {"results": [...]}, with `more` in each."""
+    if isinstance(results, problems.BySegment):
+        print_result(results, as_json, show)
+        return
     if as_json:
         trees = [result.to_dict() | more for result in results]
         print_json(trees[0] if len(trees) == 1 else {"results": trees})
@@ -145,6 +152,13 @@ def save_table(path: Path | None, columns: Callable[[], support.Columns]) -> Non
     if path is not None:
         support.write_table(columns(), path)
         written("table", path)
+
+
+def refuse_segments(problem: problems.Problem, **files: Path | None) -> None:
+    """Refuse files that hold the results of one problem, where it has segments."""
+    for name, file in files.items():
+        if file is not None and problem.segments:
+            raise typer.BadParameter(f"--{name}: is for one segment; add --segment NAME")
 
 
 def make_folder(path: Path) -> None:

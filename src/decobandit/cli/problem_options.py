@@ -44,6 +44,7 @@ Deploy = Annotated[float | None, _problem_option("N", "Value of the deployment, 
 DeployArms = Annotated[int | None, _problem_option("M", "Arms that are deployed.", "1")]
 RewardGood = Annotated[float | None, _problem_option("R", "Reward of a good outcome.", "1")]
 RewardBad = Annotated[float | None, _problem_option("R", "Reward of a bad outcome.", "0")]
+OneSegment = Annotated[str | None, shown("NAME", "Only this segment, on its own clock.")]
 _OPTION_OF_FIELD: dict[support.Place, str] = {
     ("arms",): "--arms",
     ("horizon",): "--horizon",
@@ -71,6 +72,7 @@ def problem_from(
     deploy_arms: DeployArms = None,
     reward_good: RewardGood = None,
     reward_bad: RewardBad = None,
+    segment: OneSegment = None,
     workers: Workers = None,
 ) -> problems.Problem:
     """Return the problem of a file or of options."""
@@ -87,7 +89,9 @@ def problem_from(
     if problem is not None and fields:
         raise typer.BadParameter("give a problem file, or --arms and --horizon, not both")
     if problem is not None:
-        return _problem_in(problem)
+        return _of_segment(_problem_in(problem), segment)
+    if segment is not None:
+        raise typer.BadParameter("--segment: segments are those of a problem file; give one")
     if arms is None or "horizon" not in fields:
         raise typer.BadParameter("give a problem file, or both --arms and --horizon")
     if horizon is not None and horizon_law is not None:
@@ -99,6 +103,15 @@ def problem_from(
         return problems.EqualArms(**fields).problem()
     except problems.InvalidProblem as error:
         raise problems.ProblemError(error.line(_OPTION_OF_FIELD.__getitem__)) from None
+
+
+def _of_segment(problem: problems.Problem, name: str | None) -> problems.Problem:
+    """Return the problem, or that of one of its segments."""
+    if name is None:
+        return problem
+    alone = problem.segment(name)
+    note(f"{name} on its own clock: bounds hold for policies that decide by this segment only")
+    return alone
 
 
 def _law(text: str) -> problems.RandomHorizon:

@@ -11,7 +11,7 @@ import typer
 from .. import bounds, figures, joint, prices, support
 from .. import problem as problems
 from .options import AsJson, OutDrawing, Seed, Tolerance, shown
-from .output import draw, ending_in, fixed, print_result, say, title_of, written
+from .output import draw, ending_in, fixed, print_result, refuse_segments, say, title_of, written
 from .problem_options import context_of, solve_shown, takes_problem
 from .tables import print_stages, print_table
 
@@ -31,6 +31,7 @@ def solve(
     as_json: AsJson = False,
 ) -> None:
     """Solve the dual: certified upper bound and prices."""
+    refuse_segments(problem, out=out)
     solution = solve_shown(problem, tol, grid)
     if solution.interrupted:
         say("interrupted: this is the best solution so far")

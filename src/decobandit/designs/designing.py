@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from ..policies import BASELINE_POLICY, DEFAULT_POLICY, Context, RuledPolicy, make_policies
 from ..policies import check_policies as check_names
+from ..prices import by_segment
 from ..problem import (
     DEFAULT_TIES,
     Design,
@@ -141,7 +143,16 @@ def operating_characteristics(
         problem, design = problem
     if not isinstance(design, Design):
         raise TypeError(f"design: {shown(design)} is not a decobandit.Design")
-    problem = check_problem(problem)
+    problem = check_problem(problem, segments=True)
+    if problem.segments:
+        design.check(problem)
+        settings: dict[str, Any] = {
+            "calibrate_to": calibrate_to,
+            "ties": ties,
+            "tol": tol,
+            "exact": exact,
+        }
+        return _in_segment(problem, design=design, rng=design.seed, progress=progress, **settings)
     refuse_budget(problem, "a design")
     refuse_resources(problem, "a design")
     refuse_restless(problem, "designs")
@@ -163,6 +174,12 @@ def operating_characteristics(
     )
     levels, notes = tuple(done.levels), tuple(done.notes)
     return DesignResult(problem, design, ties, tuple(scenarios), levels, notes, done.interrupted)
+
+
+@by_segment
+def _in_segment(problem: Problem, *, design: Design, rng: int, **settings: Any) -> DesignResult:
+    """Return the characteristics in a segment, whose trial ends after a random number of pulls."""
+    return operating_characteristics(problem, design.model_copy(update={"seed": rng}), **settings)
 
 
 def _check_exact(problem: Problem, design: Design) -> None:

@@ -20,7 +20,7 @@ import numpy as np
 
 from ..joint import refuse_infinite
 from ..policies import DEFAULT_POLICY, Policy, check_subject, make_policy
-from ..prices import DualSolution
+from ..prices import DualSolution, by_segment
 from ..problem import (
     DEFAULT_TIES,
     Problem,
@@ -161,6 +161,7 @@ class Evaluation(Tabular):
         )
 
 
+@by_segment
 @obeys_workers
 @tells_progress
 def evaluate(

@@ -102,7 +102,7 @@ def serves_two_arms(policy: Policy, limit: int = LIMIT_STATES) -> bool:
         and problem.n_arms == 2
         and problem.pulls_per_stage == 1
         and problem.terminal is None
-        and problem.budget is None
+        and not problem.may_wait
         and states_of_two_arms(problem.horizon) <= limit
     )
 

@@ -13,16 +13,17 @@ from __future__ import annotations
 
 from itertools import accumulate, pairwise
 from math import comb, floor, inf, log10
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from ..problem import Problem, check_problem
+from ..problem import BySegment, Problem, check_problem
 from ..support import (
     Floats,
     Report,
     Stopwatch,
     TooLarge,
+    Unsupported,
     obeys_workers,
     silent,
     worker_count,
@@ -167,6 +168,8 @@ def optimum(
     >>> round(optimum(Problem.uniform(arms=2, horizon=4)).value, 6)
     2.277778
     """
+    if isinstance(problem, Problem) and problem.segments and not keep:
+        return cast("Optimum", _by_segment(problem, limit_bytes, progress))
     check_problem(problem)
     clock = Stopwatch()
     if not has_kernel(problem):
@@ -195,8 +198,39 @@ def optimum(
     )
 
 
+def _by_segment(problem: Problem, limit: int | None, progress: Report | None) -> BySegment:
+    """Return the optimum of every segment with the calendar; beside it, on its own clock.
+
+    V_t(x) = share max_a (r + E V_{t+1}) + (1 - share) V_{t+1}(x)
+    """
+    if problem.budget is not None:
+        raise Unsupported(
+            f"exact optimum: not for segments that share a budget; {ADVICE}", field="segments"
+        )
+    results, trees = dict[str, Optimum](), dict[str, dict[str, Any]]()
+    for segment in problem.segments:
+        alone = problem.segment(segment.name)
+        clock, own = Stopwatch(), optimum(alone, limit_bytes=limit, progress=progress)
+        best = own
+        if segment.share < 1.0:
+            free = [arm.model_copy(update={"cost": 0.0}) for arm in alone.arms]
+            calendar = problem.random_horizon or problem.horizon
+            changes = {"arms": free, "budget": 1.0, "horizon": calendar}
+            waiting = alone.model_copy(update=changes)
+            report = progress or silent
+            best = _by_shapes(waiting, False, limit, report, clock, segment.share)
+        results[segment.name] = best
+        trees[segment.name] = best.to_dict() | {"own_clock_value": own.value}
+    return BySegment(problem, results, trees)
+
+
 def _by_shapes(
-    problem: Problem, keep: bool, limit_bytes: int | None, report: Report, clock: Stopwatch
+    problem: Problem,
+    keep: bool,
+    limit_bytes: int | None,
+    report: Report,
+    clock: Stopwatch,
+    share: float = 1.0,
 ) -> Optimum:
     refuse_infinite(problem, "exact optimum", ADVICE)
     limit = machine_limit() if limit_bytes is None else limit_bytes
@@ -209,7 +243,7 @@ def _by_shapes(
             f"{_number(MOST_WORK)} states times ways); use 'deco solve' for a bound or 'deco "
             "simulate' for a policy, or a larger unit"
         )
-    program = ShapeProgram(problem)
+    program = ShapeProgram(problem, share)
     levels = program.optimum(report, keep=keep)
     tables = ShapeValues(program, levels) if keep else None
     value, stored = program.first_value(levels), _to_int(sum(states))

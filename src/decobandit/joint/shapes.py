@@ -168,9 +168,13 @@ def _descending(total: int, places: int, most: int) -> Iterator[Shape]:
 
 
 class ShapeProgram:
-    """Bellman's equation, backward over the stages of a problem."""
+    """Bellman's equation, backward over the stages of a problem.
 
-    def __init__(self, problem: Problem) -> None:
+    share: probability that pulls can be made at a stage, and then they are; for visitors of one
+    segment among all, in a problem that allows stages without pulls (`may_wait`).
+    """
+
+    def __init__(self, problem: Problem, share: float = 1.0) -> None:
         costs = problem.costs[: problem.horizon]
         if np.any(costs != costs[0]):
             raise Unsupported(
@@ -178,9 +182,12 @@ class ShapeProgram:
                 "not follow from the pulls; use 'deco solve' for a bound",
                 field="cost",
             )
-        self.problem = problem
+        self.problem, self.share = problem, share
         self.arms: list[ArmStates] = states_of_arms(problem)
-        self.allotments = allotments(problem)
+        ways = allotments(problem)
+        self.allotments = (
+            ways if share == 1.0 else tuple(w for w in ways if sum(w) == problem.units)
+        )
         used = problem.unit * np.array(self.allotments) @ problem.uses  # (allotments, resources)
         self._within = [
             list(itertools.compress(self.allotments, (used <= supply * (1.0 + SLACK)).all(axis=1)))
@@ -242,7 +249,10 @@ class ShapeProgram:
 
     def _best(self, stage: int, shape: Shape, after: Values) -> Floats:
         tried = (self.worth(stage, shape, way, after) for way in self._tried(stage, shape))
-        return reduce(np.maximum, tried)
+        best = reduce(np.maximum, tried)
+        if self.share == 1.0:
+            return best
+        return self.share * best + (1.0 - self.share) * _unsorted(self.problem, shape, after)
 
     def _tried(self, stage: int, shape: Shape) -> Iterator[Shape]:
         """Allotments; of exchangeable arms without pulls the first ones get most."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from ..prices import DualSolution, at_canonical_prices, check_solution, is_quick, solve
-from ..problem import DEFAULT_TIES, Problem, TieRule
+from ..problem import DEFAULT_TIES, Problem, TieRule, check_problem
 from ..support import Once
 
 
@@ -67,7 +67,7 @@ class Context:
     def _solve(self) -> DualSolution:
         if self.given is not None:
             return self.given
-        solution = self.solver(self.problem, self.tol)
+        solution = self.solver(check_problem(self.problem), self.tol)
         if solution.interrupted:  # as in `whole_solution`, for any solver
             raise KeyboardInterrupt
         return solution

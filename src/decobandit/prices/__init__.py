@@ -23,9 +23,10 @@ if TYPE_CHECKING:
     from .dual import dual_value as dual_value
     from .dual import is_quick as is_quick
     from .dual import money_plans as money_plans
-    from .dual import solve as solve
     from .dual import whole_solution as whole_solution
     from .limits import joined_prices as joined_prices
+    from .segments import by_segment as by_segment
+    from .segments import solve as solve
     from .solution import DualSolution as DualSolution
     from .solution import SolutionRecord as SolutionRecord
     from .solution import check_solution as check_solution

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .best_arm import best_true_rewards as best_true_rewards
     from .best_arm import pull_rewards as pull_rewards
     from .best_arm import share_of_best as share_of_best
+    from .by_segment import BySegment as BySegment
     from .design_model import FINAL_TESTS as FINAL_TESTS
     from .design_model import NO_UNKNOWN_MEANS as NO_UNKNOWN_MEANS
     from .design_model import Design as Design
@@ -104,6 +105,7 @@ if TYPE_CHECKING:
     from .problem_tables import problem_from_dict as problem_from_dict
     from .problem_tables import problem_to_dict as problem_to_dict
     from .segments import Segment as Segment
+    from .segments import visit_probabilities as visit_probabilities
     from .state import Seen as Seen
     from .state import State as State
     from .state import arm_position as arm_position

@@ -11,7 +11,7 @@ from typing import Any, TypedDict, TypeGuard, Unpack, cast
 import numpy as np
 
 from ..policies import DEFAULT_POLICY, Context, Policy, make_policies, make_successor
-from ..prices import DualSolution, is_quick, whole_solution
+from ..prices import DualSolution, by_segment, is_quick, whole_solution
 from ..problem import (
     DEFAULT_TIES,
     KindTruth,
@@ -44,6 +44,7 @@ GAP_TOLERANCE = 1e-3  # of the dual that gives the gap terms: any prices are val
 MOST_EPISODES = 10_000_000
 
 
+@by_segment
 @obeys_workers
 @tells_progress
 def simulate(
