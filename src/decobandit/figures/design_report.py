@@ -18,21 +18,11 @@ from markupsafe import Markup
 from .._version import __version__
 from ..bounds import MEANINGS, BoundValue
 from ..designs.reporting import DesignStudy
-from ..designs.results import Characteristics, DesignResult, ScenarioResult
+from ..designs.results import Calibrated, Characteristics, DesignResult, ScenarioResult
 from ..policies import BASELINE_POLICY, RULES
 from ..problem import NO_UNKNOWN_MEANS, ArmModel, Problem, Rules, described_truth, has_unknown_means
 from .palette import policy_styles
-from .report_page import (
-    Cell,
-    bullets,
-    commands,
-    drawing,
-    facts,
-    paragraph,
-    report_page,
-    section,
-    table,
-)
+from .report_page import POLICY, Cell, paragraph, render_page, render_parts, table
 from .svg_figures import Interval, density_figure, interval_figure, marked_policy
 
 STOPS = {
@@ -87,77 +77,44 @@ def _looks(rules: Rules) -> str:
     return f"after {rules.looks.first} outcomes, then every {rules.looks.every}"
 
 
-def number_of_pulls(number: int) -> str:
-    """Return "1 pull" or "3 pulls"."""
-    return "1 pull" if number == 1 else f"{number} pulls"
-
-
 MAX_COLUMNS = 6  # of numbers that fit on paper side by side
 WIDE = 1.959963984540054  # standard errors of a 95% interval
-TITLES = [
-    "Policy",
-    "Earned",
-    "SD",
-    "Minus equal",
-    "On best arm",
-    "Selects best",
-    "Declares",
-    "Size",
-    "Stops early",
-]
 
 
-def characteristics(result: DesignResult) -> list[Markup]:
+def characteristics(result: DesignResult) -> Markup:
     """Return the sections on scenarios and operating characteristics."""
-    return [
-        section("Scenarios", *_scenario_list(result)),
-        *(_scenario_section(scenario, result) for scenario in result.scenarios),
-        section("How to read the tables", *_reading(result)),
-    ]
-
-
-def _scenario_list(result: DesignResult) -> list[Markup]:
-    """Return a table of true parameters by scenario, and the notes."""
     arms = [arm.name for arm in result.problem.arms]
     names = [scenario.name + (" (null)" if scenario.null else "") for scenario in result.scenarios]
     truths = [described_truth(result.problem, scenario.truth) for scenario in result.scenarios]
-    notes = [paragraph(f"{note}.", soft=True) for note in result.notes]
-    if result.interrupted:
-        notes.append(paragraph("The computation was interrupted: some policies are missing."))
-    return [_by_arm("Scenario", names, arms, truths), *notes]
+    return render_parts(
+        "design_characteristics.html.j2",
+        result=result,
+        truths=_by_arm("Scenario", names, arms, truths),
+        earned=result.earned.capitalize(),
+        by=VALUES[result.design.compare],
+        scenarios=[_scenario(scenario, result, arms) for scenario in result.scenarios],
+        known_means=None if has_unknown_means(result.problem) else NO_UNKNOWN_MEANS,
+    )
 
 
-def _scenario_section(scenario: ScenarioResult, result: DesignResult) -> Markup:
-    """Return the section of one scenario."""
-    return section(f"Scenario {scenario.name}", *_characteristics(scenario, result), whole=True)
-
-
-def _characteristics(scenario: ScenarioResult, result: DesignResult) -> list[Markup]:
-    if not scenario.policies:
-        return [paragraph("No policy was computed in this scenario.")]
-    equal = next((row for row in scenario.policies if row.policy == BASELINE_POLICY), None)
-    rows = [_row(row, equal) for row in scenario.policies]
+def _scenario(scenario: ScenarioResult, result: DesignResult, arms: list[str]) -> dict[str, object]:
+    """Return what the section of a scenario shows: rows, figures, pulls by arm."""
     declares = _declares(scenario)
-    labels = {"Declares": declares, "Earned": result.earned.capitalize()}
-    titles = [labels.get(title, title) for title in TITLES]
-    arms = [arm.name for arm in result.problem.arms]
+    if not scenario.policies:
+        return {"name": scenario.name, "rows": []}
+    equal = next((row for row in scenario.policies if row.policy == BASELINE_POLICY), None)
     names = [row.policy for row in scenario.policies]
     pulls = [
         list(map("{:.1f} ({:.1f})".format, row.pulls, row.pulls_sd)) for row in scenario.policies
     ]
-    return [
-        table(titles, rows, words=["Policy"]),
-        drawing(
-            _figure(scenario, "good", f"{result.earned} per trial", equal),
-            f"{result.earned.capitalize()} of a trial, mean, with 95% intervals of the simulation "
-            "where there is one. Dashed: equal allocation.",
-        ),
-        drawing(
-            _figure(scenario, "reject", declares[0].lower() + declares[1:], equal),
-            f"{declares}, likewise.",
-        ),
-        _by_arm("Policy", names, arms, pulls, caption="Pulls of each arm: mean (SD)"),
-    ]
+    return {
+        "name": scenario.name,
+        "declares": declares,
+        "rows": [_row(row, equal) for row in scenario.policies],
+        "good": _figure(scenario, "good", f"{result.earned} per trial", equal),
+        "reject": _figure(scenario, "reject", declares[0].lower() + declares[1:], equal),
+        "pulls": _by_arm("Policy", names, arms, pulls, caption="Pulls of each arm: mean (SD)"),
+    }
 
 
 def _by_arm(
@@ -223,31 +180,12 @@ def _share(value: float | None) -> str:
     return "–" if value is None else f"{100.0 * value:.1f}%"
 
 
-def _reading(result: DesignResult) -> list[Markup]:
-    """Explain the columns of the table."""
-    against = "control" if result.design.control is not None else "all others"
-    by = VALUES[result.design.compare]
-    fewer = (
-        "has fewer outcomes, good ones too" if result.problem.is_binary else "earns in fewer pulls"
-    )
-    return [
-        paragraph(
-            f"{result.earned.capitalize()}: mean per trial, ± one standard error where simulated; "
-            "SD over trials. Minus equal: difference from equal allocation. On best arm: share of "
-            "pulls that a best arm gets. Selects best: probability that the largest posterior "
-            f"{by} at the end is that of a best arm. Power, type I error: probability to declare "
-            f"some arm better than {against}, by the {by}. Size: mean number of pulls (SD). Stops "
-            f"early: before the last stage; such a trial {fewer}.",
-            soft=True,
-        ),
-        *([] if has_unknown_means(result.problem) else [paragraph(f"Here {NO_UNKNOWN_MEANS}.")]),
-    ]
-
-
-def sensitivity_tables(base: DesignResult, variants: Mapping[str, DesignResult]) -> list[Markup]:
-    """Return tables of the design under other priors, by scenario."""
+def _sensitivity(
+    base: DesignResult, variants: Mapping[str, DesignResult]
+) -> list[tuple[str, list[str], list[list[str]]]]:
+    """Return scenario, titles and rows of the tables of the design under other priors."""
     every = {"as planned": base, **variants}
-    parts = []
+    tables = []
     for scenario in base.scenarios:
         rows = [
             [
@@ -262,9 +200,8 @@ def sensitivity_tables(base: DesignResult, variants: Mapping[str, DesignResult])
         ]
         earned = base.earned.capitalize()
         titles = ["Priors", "Policy", earned, "Selects best", _declares(scenario)]
-        words = ["Priors", "Policy"]
-        parts.append(table(titles, rows, words=words, caption=f"Scenario {scenario.name}"))
-    return parts
+        tables.append((scenario.name, titles, rows))
+    return tables
 
 
 def _of(result: DesignResult, scenario: str) -> Iterable[Characteristics]:
@@ -337,178 +274,102 @@ def design_page(
     str
         HTML.
     """
-    parts = [
-        section("Question", *_question(result, question)),
-        section("Design and rules", *_rules(result)),
-        section("Priors", *_priors(result.problem), whole=True),
-        *characteristics(result),
-    ]
-    if bound is not None:
-        parts.append(section("Bound", *_bound(bound)))
-    if result.calibration:
-        parts.append(section("Calibration", *_calibration(result)))
-    if sensitivity:
-        parts.append(section("Sensitivity to priors", *_sensitivity(result, sensitivity)))
-    if left_out:
-        parts.append(section("Left out", bullets(left_out)))
-    parts.append(section("To compute it again", *_again(result, again, file)))
-    problem = result.problem
-    return report_page(
-        title,
-        parts,
+    problem, design = result.problem, result.design
+    variants = sensitivity or {}
+    sure = [one.confidence for one in result.calibration if one.confidence is not None]
+    simulated = not _all_exact([result, *variants.values()])
+    return render_page(
+        "design_report.html.j2",
+        policy=POLICY,
+        title=title,
         about=f"{problem.n_arms} arms, {problem.horizon * problem.pulls_per_stage} pulls at most.",
-        footer=f"decobandit {__version__}, seed {result.design.seed}.",
+        footer=f"decobandit {__version__}, seed {design.seed}.",
+        result=result,
+        question=question or _question(result),
+        rules=_rules(result),
+        stopping=stopping(design),
+        binary=problem.is_binary,
+        priors=_priors(problem),
+        densities=_densities(problem),
+        characteristics=characteristics(result),
+        bound=bound,
+        bound_meaning=None if bound is None else MEANINGS[bound.kind],
+        thresholds=[_threshold_row(threshold) for threshold in result.calibration],
+        confidence=f"{max(sure):.0%}" if sure else None,
+        sensitivity=_sensitivity(result, variants) if variants else [],
+        fewer_draws={one.design.draws for one in variants.values()} if simulated else (),
+        left_out=left_out,
+        software=f"decobandit {__version__}, {_libraries()}",
+        exact=_all_exact([result]),
+        again=again,
+        file=None if file is None else (file[0], file[1].rstrip("\n")),
+        digest=None if file is None else sha256(file[1].encode()).hexdigest(),
     )
 
 
-def _question(result: DesignResult, question: str) -> list[Markup]:
+def _question(result: DesignResult) -> str:
     control = result.design.control
     names = ", ".join(arm.name for arm in result.problem.arms if arm.name != control)
-    question_text = question or (
-        f"Which of the arms {names} has the largest expected reward?"
-        if control is None
-        else f"Is one of the arms {names} better than {control}?"
-    )
-    return [paragraph(question_text)]
+    if control is None:
+        return f"Which of the arms {names} has the largest expected reward?"
+    return f"Is one of the arms {names} better than {control}?"
 
 
 # -- the design ---------------------------------------------------------------------------------
 
 
-def _rules(result: DesignResult) -> list[Markup]:
+def _rules(result: DesignResult) -> list[tuple[str, object]]:
     design, problem = result.design, result.problem
-    pairs: list[tuple[str, object]] = [
+    pulls = "1 pull" if problem.pulls_per_stage == 1 else f"{problem.pulls_per_stage} pulls"
+    return [
         ("Policies", ", ".join(design.policies) or BASELINE_POLICY),
-        ("Stages", f"{problem.horizon}, {number_of_pulls(problem.pulls_per_stage)} each"),
-        *rule_facts(design, tested=has_unknown_means(result.problem)),
+        ("Stages", f"{problem.horizon}, {pulls} each"),
+        *rule_facts(design, tested=has_unknown_means(problem)),
         ("Ties", result.ties),
     ]
-    parts = [facts(pairs), stopping(design)]
-    if result.calibration:
-        keys = ", ".join(dict.fromkeys(threshold.what for threshold in result.calibration))
-        text = f"The results use calibrated values of {keys}, in the section Calibration."
-        parts.append(paragraph(f"{text} A trial uses them only if its file has them."))
-    return parts
 
 
-def _priors(problem: Problem) -> list[Markup]:
-    kinds = [problem.groups[k].model for k in problem.group_of_arm]
-    binary = problem.is_binary
-    rows = [
-        [
-            arm.name,
-            *([] if binary else [kind.format.outcomes]),
-            kind.format.describe(kind.initial()),
-            f"{float(kind.mean(np.array(kind.initial(), dtype=float))):.3f}",
-            _pulls_of_prior(kind),
-        ]
-        for arm, kind in zip(problem.arms, kinds, strict=True)
-    ]
-    titles = ["Arm", "Outcomes", "Prior", "Mean", "Effective sample size"]
-    titles = [title for title in titles if title != "Outcomes" or not binary]
-    pairs = zip(problem.arms, kinds, strict=True)
+def _priors(problem: Problem) -> list[list[str]]:
+    """Return the rows of the table of priors; outcomes only where they are not good or bad."""
+    rows = []
+    for arm, kind in zip(problem.arms, _models(problem), strict=True):
+        pulls = "–" if kind.prior_pulls is None else f"{kind.prior_pulls:.4g}"
+        mean = float(kind.mean(np.array(kind.initial(), dtype=float)))
+        outcomes = [] if problem.is_binary else [kind.format.outcomes]
+        prior = kind.format.describe(kind.initial())
+        rows.append([arm.name, *outcomes, prior, f"{mean:.3f}", pulls])
+    return rows
+
+
+def _densities(problem: Problem) -> Markup | None:
+    pairs = zip(problem.arms, _models(problem), strict=True)
     with_law = [(arm.name, kind) for arm, kind in pairs if kind.has_law][:MAX_PRIORS]
-    what = "success probability" if binary else "mean outcome"
-    several = "success probabilities" if binary else "mean outcomes"
-    drawings = []
-    if with_law:
-        names, laws = map(list, zip(*with_law, strict=True))
-        drawn = density_figure(names, laws, label="Densities of the priors", axis=what)
-        drawings.append(drawing(drawn, f"Densities of the priors of the {several}."))
+    if not with_law:
+        return None
+    names, laws = map(list, zip(*with_law, strict=True))
+    axis = "success probability" if problem.is_binary else "mean outcome"
+    return density_figure(names, laws, label="Densities of the priors", axis=axis)
+
+
+def _models(problem: Problem) -> list[ArmModel]:
+    return [problem.groups[k].model for k in problem.group_of_arm]
+
+
+def _threshold_row(threshold: Calibrated) -> list[str]:
     return [
-        table(titles, rows, words=["Arm", "Outcomes", "Prior"]),
-        *drawings,
-        paragraph(
-            "Effective sample size: the outcomes that a prior is worth"
-            + (", the sum of its pseudo-counts." if binary else "."),
-            soft=True,
-        ),
+        threshold.policy,
+        threshold.what,
+        f"{threshold.alpha:g}",
+        f"{threshold.threshold:.4f}",
+        with_error(threshold.type_one_error, threshold.type_one_error_se, 4),
+        threshold.scenario,
     ]
-
-
-def _pulls_of_prior(kind: ArmModel) -> str:
-    return "–" if kind.prior_pulls is None else f"{kind.prior_pulls:.4g}"
-
-
-# -- bound, calibration, sensitivity ------------------------------------------------------------
-
-
-def _bound(bound: BoundValue) -> list[Markup]:
-    return [
-        paragraph(
-            f"Under the priors, no policy has an expected total reward above {bound.value:.3f} "
-            f"({MEANINGS[bound.kind]}). The bound holds for any rule that allocates all pulls; "
-            "scenarios fix what is true and may be above or below it."
-        )
-    ]
-
-
-def _calibration(result: DesignResult) -> list[Markup]:
-    rows = [
-        [
-            threshold.policy,
-            threshold.what,
-            f"{threshold.alpha:g}",
-            f"{threshold.threshold:.4f}",
-            with_error(threshold.type_one_error, threshold.type_one_error_se, 4),
-            threshold.scenario,
-        ]
-        for threshold in result.calibration
-    ]
-    titles = ["Policy", "Threshold of", "Type I error at most", "Threshold", "Type I error", "In"]
-    parts = [table(titles, rows, words=["Policy", "Threshold of", "In"])]
-    sure = [
-        threshold.confidence for threshold in result.calibration if threshold.confidence is not None
-    ]
-    if sure:
-        text = (
-            "Thresholds are fitted on simulated trials of their own, so that the true type I error "
-            f"is at most the level with {max(sure):.0%} confidence; the "
-            "type I error shown is of other trials, ± one standard error."
-        )
-        parts.append(paragraph(text, soft=True))
-    return parts
-
-
-def _sensitivity(result: DesignResult, variants: Mapping[str, DesignResult]) -> list[Markup]:
-    text = (
-        "The truth of the scenarios stays; policies, looks and test start from other priors. "
-        "Half and twice the effective sample sizes keep the means."
-    )
-    fewer = {variant.design.draws for variant in variants.values()}
-    if not _all_exact([result, *variants.values()]):
-        text += f" Simulated: {result.design.draws:,} trials as planned, " + ", ".join(
-            f"{draws:,} with each of the other priors." for draws in fewer
-        )
-    if result.calibration:
-        text += " Thresholds are calibrated for each prior."
-    return [paragraph(text, soft=True), *sensitivity_tables(result, variants)]
 
 
 def _all_exact(results: Sequence[DesignResult]) -> bool:
     return all(
         row.exact for one in results for scenario in one.scenarios for row in scenario.policies
     )
-
-
-def _again(
-    result: DesignResult, again: Sequence[str], file: tuple[str, str] | None
-) -> list[Markup]:
-    how = (
-        "All numbers are exact."
-        if _all_exact([result])
-        else f"Numbers with ± are simulated: {result.design.draws:,} trials for each policy and "
-        f"scenario, seed {result.design.seed}. The others are exact."
-    )
-    parts = [
-        paragraph(f"decobandit {__version__}, {_libraries()}. {how}"),
-        commands(again) if again else Markup(""),
-    ]
-    if file is not None:
-        name, text = file
-        digest = sha256(text.encode()).hexdigest()
-        parts += [paragraph(f"The file {name}, SHA-256 {digest}:"), commands([text.rstrip("\n")])]
-    return parts
 
 
 def _libraries() -> str:

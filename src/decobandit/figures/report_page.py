@@ -1,8 +1,8 @@
 """Reports: one HTML page that holds everything it needs, for the screen and for A4 paper.
 
-A report is a list of sections, and a section is made of the parts below: paragraphs, facts, tables,
-figures, commands. Their HTML is in `templates/`. Whatever comes from users is text and is escaped;
-only `Markup` is taken as it stands.
+A report has a template of its own, or is a list of sections that are made of the parts below. The
+HTML of all parts is in `templates/`. Whatever comes from users is text and is escaped; only `Markup`
+is taken as it stands.
 """
 
 from __future__ import annotations
@@ -32,6 +32,11 @@ def _templates() -> Environment:
 def render_page(template: str, **values: object) -> str:
     """Render a template as a page."""
     return _templates().get_template(template).render(**values) + "\n"
+
+
+def render_parts(template: str, **values: object) -> Markup:
+    """Render a template as parts of a page."""
+    return Markup(_templates().get_template(template).render(**values).strip())
 
 
 @cache
@@ -96,11 +101,6 @@ def coded(text: str) -> Markup:
     return render_part("coded", parts)
 
 
-def facts(pairs: Iterable[tuple[str, object]]) -> Markup:
-    """Return a list of names and values."""
-    return render_part("facts", pairs)
-
-
 def table(
     titles: Sequence[str],
     rows: Iterable[Sequence[Cell]],
@@ -128,13 +128,3 @@ def pictures(alt: str, light: bytes, dark: bytes) -> Markup:
     """Return a figure from two PNG files, for light and dark pages."""
     white, black = (f"data:image/png;base64,{b64encode(image).decode()}" for image in (light, dark))
     return render_part("pictures", alt, white, black)
-
-
-def commands(lines: Iterable[str]) -> Markup:
-    """Return commands, one per line."""
-    return render_part("commands", "\n".join(lines))
-
-
-def bullets(items: Sequence[str]) -> Markup:
-    """Return a bullet list, empty without items."""
-    return render_part("bullets", items) if items else Markup("")

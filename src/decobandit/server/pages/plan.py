@@ -168,7 +168,6 @@ def _page(
             "designed": design is not None,
             "copies": _copies(forecast_result.problem, draft, design),
         }
-    parts = [] if result is None else characteristics(result)
     return page(
         request,
         "plan.html.j2",
@@ -179,7 +178,7 @@ def _page(
         wrong=wrong,
         labels=LABELS,
         wrong_fields=fields or {},
-        characteristics=parts,
+        characteristics=None if result is None else characteristics(result),
         allocation=ALLOCATION,
         stopping=STOPPING,
         planning=PLANNING,
