@@ -12,7 +12,7 @@ import resource
 
 from decobandit import Arm, BetaBernoulli, Problem, Reward, Terminal, simulate, solve
 from decobandit.paper.batches import ERROR
-from decobandit.paper.published import batches
+from decobandit.paper.published import published as published_numbers
 
 from .rows import Row, at_most, best_times
 
@@ -57,7 +57,9 @@ def published(arms: int) -> list[Row]:
 
 def beside_rho(arms: int, *, horizon: int = 10, draws: int | None = None) -> list[Row]:
     """Simple regret and time of RHO, in single pulls as published, and of ours in units of 10."""
-    printed = next(each for each in batches() if (each.arms, each.horizon) == (arms, horizon))
+    printed = next(
+        each for each in published_numbers().batches if (each.arms, each.horizon) == (arms, horizon)
+    )
     played, units = draws or DRAWS[arms], _published(arms, horizon=horizon)
     pulls = _published(arms, horizon=horizon, unit=1)
     rho = simulate(pulls, "rho", draws=played, per_draw=1).results[0]

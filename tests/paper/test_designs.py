@@ -4,21 +4,22 @@ from pathlib import Path
 
 import pytest
 
-from decobandit.paper import designs, published
+from decobandit.paper import designs
+from decobandit.paper.published import PublishedDesign, published
 from decobandit.paper.reproduction import PARTS, reproduce
 
 
 def test_every_case_has_its_published_numbers() -> None:
-    cases = dict.fromkeys(each.case for each in published.designs())
+    cases = dict.fromkeys(each.case for each in published().designs)
     assert list(cases) == [case for case, _ in designs._CASES.values()]
-    assert all((each.error > 0.0) != (each.within > 0.0) for each in published.designs())
+    assert all((each.error > 0.0) != (each.within > 0.0) for each in published().designs)
 
 
 @pytest.mark.parametrize("name", ["binary-bandit", "adaptr", "flgi", "normal"])
 def test_numbers_agree_with_published_ones(name: str) -> None:
     # at 600 trials; "whittle" is in tests/designs, against exact indices
     case, compute = designs._CASES[name]
-    known = [each for each in published.designs() if each.case == case]
+    known = [each for each in published().designs if each.case == case]
     rows = [designs._row(*pair) for pair in zip(known, compute(600), strict=True)]
     assert [row.quantity for row in rows if not row.agrees] == []
     if name == "binary-bandit":
@@ -29,10 +30,10 @@ def test_numbers_agree_with_published_ones(name: str) -> None:
 
 
 def test_a_number_beyond_its_errors_does_not_agree() -> None:
-    exact = published.PublishedDesign("case", "source", "what", 1.0, within=1e-9)
+    exact = PublishedDesign("case", "source", "what", 1.0, within=1e-9)
     assert designs._row(exact, (1.0 + 9e-10, 0.0)).agrees
     assert not designs._row(exact, (1.0 + 2e-9, 0.0)).agrees
-    simulated = published.PublishedDesign("case", "source", "what", 1.0, error=0.03)
+    simulated = PublishedDesign("case", "source", "what", 1.0, error=0.03)
     assert designs._row(simulated, (1.149, 0.04)).agrees  # three times 0.05
     assert not designs._row(simulated, (1.151, 0.04)).agrees
 

@@ -10,17 +10,11 @@ import pytest
 from matplotlib.image import imread
 
 from decobandit import make_policy
+from decobandit.figures import episodes_figure
 from decobandit.joint import optimum
-from decobandit.paper import figure2, figure3, figure4, published, table1
+from decobandit.paper import figure2, figure3, figure4, table1
 from decobandit.paper.cells import Runs
-from decobandit.paper.report import (
-    ReportPage,
-    Section,
-    claims_section,
-    of_figure3,
-    of_figure4,
-    table1_section,
-)
+from decobandit.paper.report import ReportPage, Section, claims_section
 from decobandit.prices import solve
 from decobandit.problem import Problem, best_mean_reward
 from helpers.program import deco as run_deco
@@ -72,18 +66,19 @@ def test_cells_are_not_computed_twice(tmp_path: Path) -> None:
 def test_rows_and_bounds_are_not_computed_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = published.table1()[:1]
-    rows, bounds = table1.run(first, folder=tmp_path), figure4.bounds(SMALL_4, tmp_path)
+    first = table1.cells("quick")[:1]
+    monkeypatch.setattr(table1, "cells", lambda scale: first)
+    rows, bounds = table1.run("quick", tmp_path), figure4.bounds(SMALL_4, tmp_path)
 
     def fail(*settings: object) -> None:
         raise AssertionError("computed again")
 
     monkeypatch.setattr(table1, "_row", fail)
     monkeypatch.setattr(figure4, "_bounds", fail)
-    assert table1.run(first, folder=tmp_path) == rows
+    assert table1.run("quick", tmp_path) == rows
     assert figure4.bounds(SMALL_4, tmp_path) == bounds
     with pytest.raises(AssertionError, match="computed again"):
-        table1.run(first, quick=False, folder=tmp_path)  # other settings
+        table1.run("paper", tmp_path)  # other settings
 
 
 def test_figure_4_has_regrets_above_the_bounds(tmp_path: Path) -> None:
@@ -110,7 +105,7 @@ def test_figure_2_reads_off_what_paths_lost() -> None:
     for seed, path in zip(sizes.seeds, paths, strict=True):
         lost = sum(p.shortfall + p.congestion for p in points if p.seed == seed)
         assert lost == pytest.approx(path.running_loss[-1], abs=1e-12)
-    assert len(figure2.plot(paths).axes) == 12
+    assert len(episodes_figure(paths).axes) == 12
 
 
 def test_claims_are_judged_by_the_numbers() -> None:
@@ -118,11 +113,11 @@ def test_claims_are_judged_by_the_numbers() -> None:
         return figure3.Point(2, policy, "horizon", 50, regret, 0.01)
 
     rivals = [point("thompson", 5.0), point("kl-ucb", 4.0), point("ids", 2.0)]
-    good = of_figure3([point("deco", 2.1), point("optimum", 2.0), *rivals])
+    good = figure3.verdicts([point("deco", 2.1), point("optimum", 2.0), *rivals])
     assert [verdict.holds for verdict in good] == ["yes", "yes", "yes"]
-    bad = of_figure3([point("deco", 4.5), point("optimum", 2.0), *rivals])
+    bad = figure3.verdicts([point("deco", 4.5), point("optimum", 2.0), *rivals])
     assert [verdict.holds for verdict in bad] == ["no", "no", "no"]
-    lucky = of_figure3(
+    lucky = figure3.verdicts(
         [point("deco", 4.5), point("optimum", 2.0), point("fh-gittins", 1.9), *rivals]
     )
     assert lucky[-1].holds == "no"  # more than twice the regret of FH-Gittins
@@ -134,12 +129,12 @@ def test_claims_are_judged_by_the_numbers() -> None:
 
     points = [bar(2, "price bound", -1.0), bar(5, "price bound", 0.5), bar(40, "price bound", 9.0)]
     points += [bar(k, "deco", 10.0) for k in (2, 5, 40)]
-    assert [verdict.holds for verdict in of_figure4(points)] == ["in part", "yes"]
+    assert [verdict.holds for verdict in figure4.verdicts(points)] == ["in part", "yes"]
 
 
 def test_page_has_the_papers_numbers_beside_ours() -> None:
-    rows = table1.run(published.table1()[:1])
-    report = ReportPage("deco reproduce <b>", [table1_section(rows), claims_section([])])
+    rows = [table1._row(table1.cells("quick")[0], quick=True)]
+    report = ReportPage("deco reproduce <b>", [table1.section(rows), claims_section([])])
     report.sections.append(Section("<script>alert(1)</script>"))
     page = report.to_html()
     assert "6.409 (optimum)" in page

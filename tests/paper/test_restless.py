@@ -12,13 +12,13 @@ from decobandit.paper.restless import chain_problem, dense_chain
     "case", ["circulant", "dense-4-42", "dense-4-2791", "dense-5-2", "dense-8-3"]
 )
 def test_whittle_indices_are_those_of_others(case):
-    rows = restless._rows(case, restless.cases()[case], restless.Settings(draws=1))
+    rows = restless._rows(case, restless.cells("quick")[case], restless.Settings(draws=1))
     assert [row.quantity for row in rows if not row.agrees] == []
 
 
 def test_references_of_bounds_are_those_of_the_linear_program():
     for case in ("circulant-10", "hard-6"):
-        problem, reference = chain_problem(case), restless.cases()[case][0]
+        problem, reference = chain_problem(case), restless.cells("quick")[case][0]
         found = plain_oracles.chain_dual_minimum(problem) / problem.n_arms
         assert found == pytest.approx(reference.value, rel=1e-9)
         bound = solve(problem, tol=restless.TOLERANCE).upper_bound / problem.n_arms
@@ -35,8 +35,8 @@ def test_chains_of_the_other_package_are_drawn_as_there():
 
 def test_the_part_writes_a_page_and_a_table(tmp_path, monkeypatch):
     assert "restless" in PARTS
-    few = {name: restless.cases()[name] for name in ("circulant", "circulant-10")}
-    monkeypatch.setattr(restless, "cases", lambda: few)
+    few = {name: restless.cells("quick")[name] for name in ("circulant", "circulant-10")}
+    monkeypatch.setattr(restless, "cells", lambda scale: few)
     monkeypatch.setitem(restless.DRAWS, "quick", 30)
     page = reproduce(["restless"], "quick", tmp_path).page.read_text(encoding="utf-8")
     assert "Restless arms" in page

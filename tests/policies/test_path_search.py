@@ -8,7 +8,8 @@ import pytest
 from decobandit.arm import PricePath
 from decobandit.arm.price_paths import reward_scale
 from decobandit.joint import optimum
-from decobandit.paper import published, table1
+from decobandit.paper import table1
+from decobandit.paper.published import published
 from decobandit.policies import (
     DEFAULT_POLICY,
     CalibratedPolicy,
@@ -26,6 +27,7 @@ from decobandit.policies.path_search import (
 )
 from decobandit.prices import solve
 from decobandit.problem import Arm, BetaBernoulli, Problem, Reward, Terminal, best_mean_per_pull
+from decobandit.studies import csv_text
 from decobandit.trials import create_trial, open_trial
 from helpers.examples import seasonal
 from helpers.values import evaluated
@@ -167,17 +169,17 @@ def test_what_cannot_be_simulated_gets_the_default_path() -> None:
 
 
 def test_table1_row_is_in_order_and_below_the_bound() -> None:
-    first = published.table1()[0]
-    (row,) = table1.run([first])
+    first = published().table1[0]
+    row = table1._row(first, quick=True)
     assert (first.arms, first.horizon, first.bf, first.deco) == (3, 10, 6.409, 6.411)
     assert row.optimum == pytest.approx(6.409642857142857, abs=1e-12)
     assert row.rolling_deco is not None
     assert max(row.deco, row.rolling_deco) <= row.fh_gittins <= row.deco_calibrated <= row.optimum
     assert row.optimum < row.upper_bound == pytest.approx(6.716877801660787, rel=1e-6)
-    text = table1.to_markdown([row])
+    text = table1.section([row]).to_markdown("deco reproduce table1")
     assert "6.411" in text
     assert f"{row.deco:.6f}" in text
-    assert table1.to_csv([row]).splitlines()[1].startswith("3,10,6.409,,6.411,6.409642857")
+    assert csv_text(table1.Row, [row]).splitlines()[1].startswith("3,10,6.409,,6.411,6.409642857")
 
 
 # -- where an arm is deployed -------------------------------------------------------------------

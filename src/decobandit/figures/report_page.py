@@ -1,8 +1,8 @@
 """Reports: one HTML page that holds everything it needs, for the screen and for A4 paper.
 
 A report has a template of its own, or is a list of sections that are made of the parts below. The
-HTML of all parts is in `templates/`. Whatever comes from users is text and is escaped; only `Markup`
-is taken as it stands.
+HTML of all parts is in `templates/`. Whatever comes from users is text and is escaped; only
+`Markup` is taken as it stands.
 """
 
 from __future__ import annotations

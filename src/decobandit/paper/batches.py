@@ -13,13 +13,12 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from .._version import __version__
 from ..policies import Context
 from ..problem import Arm, BetaBernoulli, Problem, Reward, Terminal, best_mean_reward
 from ..simulation import simulate
-from ..studies import csv_text
 from .cells import kept
-from .published import batches
+from .published import published
+from .report import Section, Table
 
 PULLS, UNIT = 100, 10
 DRAWS = {"quick": 100, "paper": 10_000}
@@ -85,8 +84,8 @@ class Row:
 def cells(scale: str) -> list[BatchCell]:
     """Return the published cells, without 100 arms at quick scale, and two with other priors."""
     draws = DRAWS[scale]
-    published = [row for row in batches() if scale == "paper" or row.arms <= QUICK_ARMS]
-    flat = [BatchCell("flat", row.arms, row.horizon, draws) for row in published]
+    printed = [row for row in published().batches if scale == "paper" or row.arms <= QUICK_ARMS]
+    flat = [BatchCell("flat", row.arms, row.horizon, draws) for row in printed]
     return [*flat, *(BatchCell(prior, 10, 10, draws) for prior in ("descending", "top half"))]
 
 
@@ -113,7 +112,7 @@ def _rows(cell: BatchCell) -> list[Row]:
         *simulate(coarse, list(IN_UNITS), solution=solution, **sizes).results,  # type: ignore[arg-type]
         *simulate(fine, list(PUBLISHED), **sizes).results,  # type: ignore[arg-type]
     ]
-    printed = {row.arms: row for row in batches() if row.horizon == cell.horizon}
+    printed = {row.arms: row for row in published().batches if row.horizon == cell.horizon}
     rows = []
     for result in results:
         assert result.regret is not None
@@ -137,54 +136,42 @@ def _rows(cell: BatchCell) -> list[Row]:
     return rows
 
 
-def to_csv(rows: Sequence[Row]) -> str:
-    """Return the rows as CSV."""
-    return csv_text(Row, rows)
+TEXT = (
+    f"{PULLS} pulls per stage, shared in any proportion. The only reward is the success "
+    "probability of the deployed arm; simple regret is the largest success probability minus "
+    "that. ±: one standard error.",
+    "Published: Che and Namkoong, Adaptive experimentation at scale (arXiv 2303.11582), standard "
+    f"errors about .0002. `deco` and `deco-repriced` share a batch in units of {UNIT} pulls, the "
+    "others in single pulls. No policy has less: from the certified bound of the dual, in the same "
+    "units. Priors: flat, all Beta(100, 100); descending, Beta(100 - 10 k / K, 100) for k = 0 .. "
+    "K-1; top half, Beta(110, 100) for one half of the arms and Beta(100, 100) for the other.",
+    "Differences from the published policies: our `rho` and `knowledge-gradient` optimise shares "
+    "with exact derivatives, the published ones with stochastic gradients; our "
+    "`knowledge-gradient` and `equal` round shares, the published ones draw pulls.",
+)
+HEADER = ("policy", "published", "here", "z-score", "vs. published RHO", "seconds")
 
 
-def to_markdown(rows: Sequence[Row], *, command: str) -> str:
-    """Return the page: a table per cell, published figures beside ours."""
-    lines = [
-        "# Batches: simple regret compared with published results",
-        "",
-        f"Written by `{command}` (decobandit {__version__}). {PULLS} pulls per stage, "
-        "shared in any proportion. The only reward is the success probability of the deployed arm; "
-        "simple regret is the largest success probability minus that. ±: one standard error.",
-        "",
-        "Published: Che and Namkoong, *Adaptive experimentation at scale* "
-        "([arXiv 2303.11582](https://arxiv.org/abs/2303.11582)), standard errors about .0002. "
-        f"`deco` and `deco-repriced` share a batch in units of {UNIT} pulls, the others in single "
-        "pulls. *No policy has less*: from the certified bound of the dual, in the same units. "
-        "Priors: flat, all Beta(100, 100); descending, Beta(100 - 10 k / K, 100) for k = 0 .. K-1; "
-        "top half, Beta(110, 100) for one half of the arms and Beta(100, 100) for the other.",
-        "",
-        "Differences from the published policies: our `rho` and `knowledge-gradient` optimise "
-        "shares with exact derivatives, the published ones with stochastic gradients; our "
-        "`knowledge-gradient` and `equal` round shares, the published ones draw pulls.",
-    ]
+def section(rows: Sequence[Row]) -> Section:
+    """Return the section: a table per cell, published figures beside ours."""
+    tables = []
     for cell in dict.fromkeys((row.prior, row.arms, row.horizon) for row in rows):
         cell_rows = [row for row in rows if (row.prior, row.arms, row.horizon) == cell]
         rho = next((row.published for row in cell_rows if row.policy == "rho"), None)
-        lines += [
-            "",
-            f"## {cell[1]} arms, {cell[2]} batches, prior {cell[0]}",
-            "",
-            "| policy | published | here | z-score | vs. published RHO | seconds |",
-            "|:--|--:|--:|--:|--:|--:|",
-            *(_line(row, rho) for row in sorted(cell_rows, key=lambda row: row.regret)),
-            "",
-            f"No policy has less than {cell_rows[0].unavoidable:.5f}.",
-        ]
-    return "\n".join(lines) + "\n"
+        lines = [_line(row, rho) for row in sorted(cell_rows, key=lambda row: row.regret)]
+        least = cell_rows[0].unavoidable
+        caption = f"{cell[1]} arms, {cell[2]} batches, prior {cell[0]}"
+        tables.append(
+            Table(HEADER, lines, ("policy",), f"{caption}: no policy has less than {least:.5f}")
+        )
+    return Section("Batches: simple regret", TEXT, tables)
 
 
-def _line(row: Row, rho: float | None) -> str:
+def _line(row: Row, rho: float | None) -> tuple[str, ...]:
     apart = "-"
     if row.published is not None:
         apart = f"{(row.regret - row.published) / (ERROR**2 + row.regret_se**2) ** 0.5:+.1f}"
     to_best = "-" if rho is None else f"{row.regret / rho - 1.0:+.1%}"
     published = "-" if row.published is None else f"{row.published:.5f}"
-    return (
-        f"| `{row.policy}` | {published} | {row.regret:.5f} ± {row.regret_se:.5f} | {apart} "
-        f"| {to_best} | {row.seconds:.0f} |"
-    )
+    ours = f"{row.regret:.5f} ± {row.regret_se:.5f}"
+    return row.policy, published, ours, apart, to_best, f"{row.seconds:.0f}"

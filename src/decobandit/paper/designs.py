@@ -11,7 +11,6 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from .._version import __version__
 from ..designs import Characteristics, operating_characteristics
 from ..designs.calibrating import CONFIDENCE
 from ..joint import optimum
@@ -28,9 +27,9 @@ from ..problem import (
     Scenario,
     Stop,
 )
-from ..studies import csv_text
 from .cells import kept
-from .published import PublishedDesign, designs
+from .published import PublishedDesign, published
+from .report import Section, Table
 
 DRAWS = {"quick": 500, "paper": 10_000}
 ADAPTR_SECONDS = 33.1  # for 1,000 trials, on two cores, by its README
@@ -90,7 +89,7 @@ def run(
     settings = Settings(DRAWS[scale])
     rows: list[Row] = []
     for name, (case, compute) in _CASES.items():
-        designs_of_case = [design for design in designs() if design.case == case]
+        designs_of_case = [design for design in published().designs if design.case == case]
         numbers = partial(compute, settings.draws)
         numbers_found = kept(folder, name, settings, TypeAdapter(list[Number]), numbers)
         rows += [
@@ -103,18 +102,18 @@ def run(
     return Reproduced(tuple(rows), timed)
 
 
-def _row(published: PublishedDesign, ours: Number) -> Row:
+def _row(printed: PublishedDesign, ours: Number) -> Row:
     value, error = ours
-    room = published.within + ERRORS * hypot(published.error, error)
+    room = printed.within + ERRORS * hypot(printed.error, error)
     return Row(
-        published.case,
-        published.quantity,
-        published.source,
-        published.value,
-        published.error,
+        printed.case,
+        printed.quantity,
+        printed.source,
+        printed.value,
+        printed.error,
         value,
         error,
-        abs(value - published.value) <= room,
+        abs(value - printed.value) <= room,
     )
 
 
@@ -313,27 +312,10 @@ def said_of_time(timed: Timed) -> str:
     )
 
 
-def to_csv(result: Reproduced) -> str:
-    """Return the rows as CSV."""
-    return csv_text(Row, result.rows)
-
-
-def to_markdown(result: Reproduced, *, command: str) -> str:
-    """Return the page in Markdown."""
-    lines = [
-        "# Designs compared with published numbers",
-        "",
-        f"Written by `{command}` (decobandit {__version__}).",
-        "",
-        f"| {' | '.join(HEADER)} |",
-        "|:--|:--|--:|--:|:--|",
-        *(f"| {' | '.join(cells(row))} |" for row in result.rows),
-        "",
-        said_of_time(result.timed),
-        *(f"\n{note}" for note in NOTES),
-        "",
-        "Sources: "
-        + "; ".join(dict.fromkeys(f"{row.case}: {row.source}" for row in result.rows))
-        + ".",
-    ]
-    return "\n".join(lines) + "\n"
+def section(result: Reproduced) -> Section:
+    """Return the section on operating characteristics."""
+    sources = dict.fromkeys(f"{row.case}: {row.source}" for row in result.rows)
+    text = (said_of_time(result.timed), *NOTES, f"Sources: {'; '.join(sources)}.")
+    rows = [cells(row) for row in result.rows]
+    table = Table(HEADER, rows, words=("case", "quantity", "agrees"))
+    return Section("Designs: operating characteristics", text, (table,))

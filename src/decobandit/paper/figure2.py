@@ -8,16 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from ..bounds import Episode, follow
-from ..figures import episodes_figure
 from ..policies import make_policy
 from ..prices import whole_solution
 from ..problem import Problem
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -72,8 +67,3 @@ def score(sizes: Sizes, episodes: Sequence[Episode]) -> list[Point]:
                 )
             )
     return points
-
-
-def plot(episodes: Sequence[Episode]) -> Figure:
-    """Draw four runs of three panels."""
-    return episodes_figure(episodes)

@@ -21,6 +21,8 @@ from ..problem import Problem, best_mean_reward
 from ..studies import Cell, FinishedCell
 from ..support import Report
 from .cells import Runs, cell, compute, regret_by_stage, regret_of
+from .published import published
+from .report import Verdict, share_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -171,3 +173,79 @@ def _draw(axes: Axes, points: Sequence[Point], axis: str) -> None:
     axes.set_xlim(0, None)
     axes.set_ylim(0, None)
     axes.grid(alpha=0.25)
+
+
+# -- the paper's statements about the figure ------------------------------------------------------
+
+# what counts as the paper's words, printed with every verdict
+COMPARABLE = 0.25  # a ratio this close to 1
+VERY_CLOSE = 1.1  # times the optimum
+
+
+def verdicts(points: Sequence[Point]) -> list[Verdict]:
+    """Judge the statements at the longest horizon."""
+    claims = published().claims
+    longest = max(p.stage for p in points if p.axis == "horizon")
+    at = {(p.arms, p.policy): p for p in points if p.axis == "horizon" and p.stage == longest}
+    arms = sorted({k for k, _ in at})
+    beaten = [
+        k
+        for k in arms
+        if all(at[k, "deco"].regret < at[k, rival].regret for rival in ("thompson", "kl-ucb"))
+    ]
+    ratios = {k: at[k, "deco"].regret / at[k, "ids"].regret for k in arms}
+    close = [k for k in arms if abs(ratios[k] - 1.0) < COMPARABLE]
+    judged = [
+        Verdict(
+            claims["figure3-rivals"],
+            share_of(beaten, arms),
+            f"horizon {longest}, DeCo / better of the two (yes: below 1 in all): "
+            + _list(
+                {
+                    k: at[k, "deco"].regret / min(at[k, r].regret for r in ("thompson", "kl-ucb"))
+                    for k in arms
+                }
+            ),
+        ),
+        Verdict(
+            claims["figure3-ids"],
+            share_of(close, arms),
+            f"horizon {longest}, DeCo / IDS (yes: within {COMPARABLE:.0%} in all): {_list(ratios)}",
+        ),
+    ]
+    if (2, "optimum") in at:
+        best, deco = at[2, "optimum"].regret, at[2, "deco"].regret
+        judged.append(
+            Verdict(
+                claims["figure3-optimum"],
+                "yes" if deco < VERY_CLOSE * best else "no",
+                f"horizon {longest}: regret {deco:.3f} ± {at[2, 'deco'].error:.3f}, optimum "
+                f"{best:.3f} (exact; yes: below {VERY_CLOSE:g} times it)" + _below(at, best),
+            )
+        )
+    if all((k, "fh-gittins") in at for k in arms):
+        beside = {k: at[k, "deco"].regret / at[k, "fh-gittins"].regret for k in arms}
+        near = [k for k in arms if abs(beside[k] - 1.0) < COMPARABLE]
+        judged.append(
+            Verdict(
+                claims["figure3-gittins"],
+                share_of(near, arms),
+                f"horizon {longest}, DeCo / FH-Gittins (yes: within {COMPARABLE:.0%} in all): "
+                f"{_list(beside)}; the burden is not compared here",
+            )
+        )
+    return judged
+
+
+def _below(at: dict[tuple[int, str], Point], best: float) -> str:
+    """Name policies with simulated regret below that of the optimum."""
+    lucky = [
+        f"{policy} {point.regret:.3f} ± {point.error:.3f}"
+        for (arms, policy), point in at.items()
+        if arms == 2 and policy != "optimum" and point.regret < best
+    ]
+    return f"; below it by chance, as simulated: {', '.join(lucky)}" if lucky else ""
+
+
+def _list(by_arms: dict[int, float]) -> str:
+    return "; ".join(f"{k} arms: {value:.2f}" for k, value in by_arms.items())

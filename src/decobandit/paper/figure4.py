@@ -32,6 +32,8 @@ from ..problem import Problem
 from ..studies import Cell, FinishedCell
 from ..support import Report
 from .cells import Regret, Runs, cell, compute, kept, regret_of
+from .published import published
+from .report import Verdict, share_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -41,6 +43,7 @@ BOUND_LINES = {
     "price bound": Style(PRICE_COLOUR, "solid", "o"),
     "information bound": Style(NEUTRAL_COLOUR, "dotted", "o"),
 }
+QUITE_CLOSE = 1.5  # times the bound, in the paper's words
 BOUNDS = TypeAdapter(dict[str, Regret])  # as they are kept, by the names of BOUND_LINES
 
 
@@ -167,3 +170,27 @@ def plot(sizes: Sizes, points: Sequence[Point]) -> Figure:
         axes.grid(alpha=0.25)
     legend_below(figure, *panels[0].get_legend_handles_labels())
     return figure
+
+
+def verdicts(points: Sequence[Point]) -> list[Verdict]:
+    """Judge the paper's statements about the figure."""
+    claims = published().claims
+    bound = {(p.horizon, p.arms): p.regret for p in points if p.what == "price bound"}
+    deco = {(p.horizon, p.arms): p.regret for p in points if p.what == "deco"}
+    few = [key for key in bound if key[1] in (2, 5)]
+    useless = [key for key in few if bound[key] <= 0.0]
+    many = max(arms for _, arms in bound)
+    ratios = {h: deco[h, many] / bound[h, many] for h, k in bound if k == many}
+    return [
+        Verdict(
+            claims["figure4-few"],
+            share_of(useless, few),
+            "; ".join(f"horizon {h}, {k} arms: {bound[h, k]:.2f}" for h, k in few),
+        ),
+        Verdict(
+            claims["figure4-many"],
+            "yes" if max(ratios.values()) < QUITE_CLOSE else "no",
+            f"{many} arms, regret of DeCo / bound (yes: below {QUITE_CLOSE:g}): "
+            + "; ".join(f"horizon {h}: {ratio:.2f}" for h, ratio in ratios.items()),
+        ),
+    ]

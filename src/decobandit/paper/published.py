@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from dataclasses import dataclass
+from functools import cache
 from importlib import resources
 
 from pydantic import TypeAdapter
@@ -70,36 +71,8 @@ class Published:
     claims: dict[str, str]
 
 
-def table1() -> tuple[PublishedRow, ...]:
-    """Return the seven rows of Table 1."""
-    return _published().table1
-
-
-def batches() -> tuple[PublishedBatches, ...]:
-    """Return the four cells of batches."""
-    return _published().batches
-
-
-def designs() -> tuple[PublishedDesign, ...]:
-    """Return the numbers of designs by case."""
-    return _published().designs
-
-
-def values() -> tuple[PublishedValues, ...]:
-    """Return the six cells of values."""
-    return _published().values
-
-
-def restless() -> tuple[PublishedDesign, ...]:
-    """Return the numbers of restless arms by case."""
-    return _published().restless
-
-
-def claims() -> dict[str, str]:
-    """Return the paper's statements about figures without printed numbers."""
-    return dict(_published().claims)
-
-
-def _published() -> Published:
+@cache
+def published() -> Published:
+    """Return the numbers of published.toml."""
     text = resources.files(__package__).joinpath("published.toml").read_text(encoding="utf-8")
     return TypeAdapter(Published).validate_python(tomllib.loads(text))

@@ -6,35 +6,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from types import ModuleType
+from typing import TYPE_CHECKING
 
-from ..figures import save_figure
+from ..figures import episodes_figure, save_figure
 from ..figures.plots import dark_name, small_png
 from ..studies import csv_text
 from ..support import Progress, Report, obeys_workers, silent, write_whole
-from . import (
-    batches,
-    designs,
-    figure2,
-    figure3,
-    figure4,
-    published,
-    report,
-    restless,
-    table1,
-    values,
-)
-from .report import (
-    ReportPage,
-    Section,
-    Verdict,
-    batches_section,
-    claims_section,
-    designs_section,
-    restless_section,
-    table1_section,
-    values_section,
-)
+from . import batches, designs, figure2, figure3, figure4, restless, table1, values
+from .report import ReportPage, Section, Verdict, claims_section
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -96,19 +76,11 @@ def reproduce(
     return reproduction
 
 
-def _table1(scale: str, folder: Path, progress: Report) -> Part:
-    report = _counter("table1", len(published.table1()), progress)
-    cells_folder = folder / "cells" / f"table1-{scale}"
-    rows = table1.run(quick=scale == "quick", folder=cells_folder, report=report)
-    _tables("table1", scale, folder, table1.to_csv(rows), partial(table1.to_markdown, rows))
-    return Part(rows, table1_section(rows))
-
-
 def _figure2(scale: str, folder: Path, progress: Report) -> Part:
     sizes = figure2.SCALES[scale]
     episodes = figure2.run(sizes)
     points = figure2.score(sizes, episodes)
-    drawn = _written("figure2", folder, figure2.Point, points, figure2.plot(episodes))
+    drawn = _written("figure2", folder, figure2.Point, points, episodes_figure(episodes))
     progress(Progress("figure2", 1, 1))
     text = (
         f"{sizes.arms} arms, horizon {sizes.horizon}, which the paper does not print; seeds "
@@ -125,7 +97,7 @@ def _figure3(scale: str, folder: Path, progress: Report) -> Part:
     points = figure3.run(sizes, _cells("figure3", scale, folder), progress)
     drawn = _written("figure3", folder, figure3.Point, points, figure3.plot(sizes, points))
     section = Section("Figure 3: Bayesian regret", [figure3.caption(sizes)], figure=drawn)
-    return Part(points, section, report.of_figure3(points))
+    return Part(points, section, figure3.verdicts(points))
 
 
 def _figure4(scale: str, folder: Path, progress: Report) -> Part:
@@ -134,52 +106,47 @@ def _figure4(scale: str, folder: Path, progress: Report) -> Part:
     drawn = _written("figure4", folder, figure4.Point, points, figure4.plot(sizes, points))
     title = "Figure 4: regret and its lower bounds"
     section = Section(title, [figure4.caption(sizes)], figure=drawn)
-    return Part(points, section, report.of_figure4(points))
+    return Part(points, section, figure4.verdicts(points))
 
 
-def _batches(scale: str, folder: Path, progress: Report) -> Part:
-    report = _counter("batches", len(batches.cells(scale)), progress)
-    rows = batches.run(scale, _cells("batches", scale, folder), report)
-    _tables("batches", scale, folder, batches.to_csv(rows), partial(batches.to_markdown, rows))
-    return Part(rows, batches_section(rows))
+def _tables(part: str, scale: str, folder: Path, progress: Report) -> Part:
+    """Compute a part that has tables only, and write its data and its page."""
+    module = _TABLES[part]
+    report = _counter(part, len(module.cells(scale)), progress)
+    rows = module.run(scale, _cells(part, scale, folder), report)
+    return _page(part, scale, folder, rows, module.section(rows))
 
 
 def _designs(scale: str, folder: Path, progress: Report) -> Part:
     report = _counter("designs", designs.CASES, progress)
-    designs_found = designs.run(scale, _cells("designs", scale, folder), report)
-    _tables(
-        "designs",
-        scale,
-        folder,
-        designs.to_csv(designs_found),
-        partial(designs.to_markdown, designs_found),
-    )
-    return Part(designs_found.rows, designs_section(designs_found))
+    result = designs.run(scale, _cells("designs", scale, folder), report)
+    return _page("designs", scale, folder, result.rows, designs.section(result))
 
 
-def _published(scale: str, folder: Path, progress: Report) -> Part:
-    report = _counter("published", len(values.cells(scale)), progress)
-    rows = values.run(scale, _cells("published", scale, folder), report)
-    _tables("published", scale, folder, values.to_csv(rows), partial(values.to_markdown, rows))
-    return Part(rows, values_section(rows))
+def _page(
+    part: str, scale: str, folder: Path, rows: Sequence[DataclassInstance], section: Section
+) -> Part:
+    write_whole(folder / f"{part}.csv", csv_text(type(rows[0]), rows))
+    text = section.to_markdown(f"deco reproduce {part} --scale {scale}")
+    write_whole(folder / f"{part}.md", text)
+    return Part(rows, section)
 
 
-def _restless(scale: str, folder: Path, progress: Report) -> Part:
-    report = _counter("restless", len(restless.cases()), progress)
-    rows = restless.run(scale, _cells("restless", scale, folder), report)
-    _tables("restless", scale, folder, restless.to_csv(rows), partial(restless.to_markdown, rows))
-    return Part(rows, restless_section(rows))
-
-
+_TABLES: dict[str, ModuleType] = {
+    "table1": table1,
+    "batches": batches,
+    "published": values,
+    "restless": restless,
+}
 _DO: dict[str, Callable[[str, Path, Report], Part]] = {
-    "table1": _table1,
+    "table1": partial(_tables, "table1"),
     "figure2": _figure2,
     "figure3": _figure3,
     "figure4": _figure4,
-    "batches": _batches,
+    "batches": partial(_tables, "batches"),
     "designs": _designs,
-    "published": _published,
-    "restless": _restless,
+    "published": partial(_tables, "published"),
+    "restless": partial(_tables, "restless"),
 }
 
 
@@ -198,17 +165,6 @@ def _counter(part: str, total: int, progress: Report) -> Callable[[str], None]:
 def _cells(part: str, scale: str, folder: Path) -> Path:
     """Return the folder of a part's cells."""
     return folder / "cells" / f"{part}-{scale}"
-
-
-class _Page(Protocol):
-    def __call__(self, *, command: str) -> str: ...
-
-
-def _tables(part: str, scale: str, folder: Path, data: str, page: _Page) -> None:
-    """Write the data and the page of a part."""
-    write_whole(folder / f"{part}.csv", data)
-    text = page(command=f"deco reproduce {part} --scale {scale}")
-    write_whole(folder / f"{part}.md", text)
 
 
 def _written(

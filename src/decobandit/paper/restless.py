@@ -10,16 +10,15 @@ from pathlib import Path
 import numpy as np
 from pydantic import TypeAdapter
 
-from .._version import __version__
 from ..policies import make_policy
 from ..policies.restless import whittle_indices
 from ..prices import solve
 from ..problem import Arm, Chain, MarkovModel, Problem
 from ..simulation import simulate
-from ..studies import csv_text
 from ..support import Unsupported
 from .cells import kept
-from .published import PublishedDesign, restless
+from .published import PublishedDesign, published
+from .report import Section, Table
 
 DRAWS = {"quick": 5, "paper": 200}
 TOLERANCE = 1e-5  # relative gap of our bounds
@@ -111,10 +110,10 @@ class Settings:
     seed: int = SEED
 
 
-def cases() -> dict[str, list[PublishedDesign]]:
-    """Return the references by case."""
+def cells(scale: str) -> dict[str, list[PublishedDesign]]:
+    """Return the references by case, which are computed at every scale."""
     by_case: dict[str, list[PublishedDesign]] = {}
-    for row in restless():
+    for row in published().restless:
         by_case.setdefault(row.case, []).append(row)
     return by_case
 
@@ -124,7 +123,7 @@ def run(
 ) -> list[Row]:
     """Compute all cases; read finished ones from `folder`."""
     settings, rows = Settings(DRAWS[scale]), list[Row]()
-    for case, references in cases().items():
+    for case, references in cells(scale).items():
         compute = partial(_rows, case, references, settings)
         rows += kept(folder, case, settings, TypeAdapter(list[Row]), compute)
         report(f"{case} done")
@@ -215,29 +214,15 @@ def played(rows: Sequence[Row]) -> list[tuple[str, ...]]:
     ]
 
 
-def to_csv(rows: Sequence[Row]) -> str:
-    """Return the rows as CSV."""
-    return csv_text(Row, rows)
-
-
-def to_markdown(rows: Sequence[Row], *, command: str) -> str:
-    """Return the page."""
-    lines = [
-        "# Restless arms compared with other numbers",
-        "",
-        f"Written by `{command}` (decobandit {__version__}).",
-        "",
-        "Our policies, in percent of the certified bound (± one standard error):",
-        "",
-        f"| {' | '.join(PLAYED)} |",
-        f"|:--|{(len(PLAYED) - 1) * '--:|'}",
-        *(f"| {' | '.join(line)} |" for line in played(rows)),
-        "",
-        "Bounds and Whittle indices:",
-        "",
-        f"| {' | '.join(HEADER)} |",
-        "|:--|:--|--:|--:|:--|:--|",
-        *(f"| {' | '.join(line)} |" for line in compared(rows)),
-        *(f"\n{note}" for note in NOTES),
-    ]
-    return "\n".join(lines) + "\n"
+def section(rows: Sequence[Row]) -> Section:
+    """Return the section on arms that move at rest."""
+    words = ("case", "quantity", "agrees", "source")
+    share = "Our policies, in percent of the certified bound (± one standard error)"
+    return Section(
+        "Restless arms",
+        NOTES,
+        (
+            Table(PLAYED, played(rows), ("case",), share),
+            Table(HEADER, compared(rows), words, "Bounds and Whittle indices"),
+        ),
+    )

@@ -10,12 +10,11 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from .._version import __version__
 from ..problem import Problem
 from ..simulation import simulate
-from ..studies import csv_text
 from .cells import kept
-from .published import PublishedValues, values
+from .published import PublishedValues, published
+from .report import Section, Table
 
 LONGEST = {"quick": 100, "paper": 500}
 DRAWS = {"quick": 500, "paper": 4000}
@@ -74,7 +73,7 @@ class Row:
 
 def cells(scale: str) -> list[PublishedValues]:
     """Return the cells that are computed at this scale."""
-    return [cell for cell in values() if cell.horizon <= LONGEST[scale]]
+    return [cell for cell in published().values if cell.horizon <= LONGEST[scale]]
 
 
 def run(
@@ -138,36 +137,19 @@ def texts(row: Row) -> tuple[str, ...]:
     return (str(row.horizon), str(row.arms), row.policy, ours, published, apart, best)
 
 
-def to_csv(rows: Sequence[Row]) -> str:
-    """Return the rows as CSV."""
-    return csv_text(Row, rows)
-
-
-def to_markdown(rows: Sequence[Row], *, command: str) -> str:
-    """Return the page in Markdown."""
-    lines = [
-        "# Values of policies compared with published ones",
-        "",
-        f"Written by `{command}` (decobandit {__version__}). {SOURCE}",
-        "",
-        f"| {' | '.join(HEADER)} |",
-        "|--:|--:|:--|--:|--:|--:|:--|",
-        *(f"| {' | '.join(texts(row))} |" for row in rows),
-        *(f"\n{note}" for note in NOTES),
-        "",
-        "All published values of these cells:",
-        "",
-        f"| pulls | arms | {' | '.join(TITLES.values())} |",
-        f"|--:|--:|{len(TITLES) * '--:|'}",
-        *(_printed(cell) for cell in values() if _among(cell, rows)),
+def section(rows: Sequence[Row]) -> Section:
+    """Return the section: our values beside published ones, and all published ones."""
+    cells = dict.fromkeys((row.horizon, row.arms) for row in rows)
+    printed = [
+        (str(one.horizon), str(one.arms), *(f"{one.policies[name]:.1f}" for name in TITLES))
+        for one in published().values
+        if (one.horizon, one.arms) in cells
     ]
-    return "\n".join(lines) + "\n"
-
-
-def _printed(cell: PublishedValues) -> str:
-    numbers = (f"{cell.policies[name]:.1f}" for name in TITLES)
-    return f"| {cell.horizon} | {cell.arms} | {' | '.join(numbers)} |"
-
-
-def _among(cell: PublishedValues, rows: Sequence[Row]) -> bool:
-    return any((row.horizon, row.arms) == (cell.horizon, cell.arms) for row in rows)
+    return Section(
+        "Values of policies",
+        (SOURCE, *NOTES),
+        (
+            Table(HEADER, list(map(texts, rows)), words=("policy", "best published")),
+            Table(("pulls", "arms", *TITLES.values()), printed, caption="All published values"),
+        ),
+    )
