@@ -25,7 +25,14 @@ import numpy.typing as npt
 
 from .._version import __version__
 from ..arm import OneArmValues, Terms
-from ..policies import DEFAULT_POLICY, Context, Policy, check_subject, make_policies
+from ..policies import (
+    DEFAULT_POLICY,
+    Context,
+    Policy,
+    check_pulls,
+    check_subject,
+    make_policies,
+)
 from ..prices import DualSolution, check_solution, whole_solution
 from ..problem import (
     DEFAULT_TIES,
@@ -42,7 +49,7 @@ from ..problem import (
     truth_of,
 )
 from ..problem.models.base import ArmModel, Outcome
-from ..simulation import CHUNK, GapTerms, World, check_given, outcomes_of
+from ..simulation import CHUNK, GapTerms, World, outcomes_of
 from ..support import (
     Card,
     Columns,
@@ -414,7 +421,7 @@ def model_of(problem: Problem, arm: int) -> ArmModel:
 def _check_arms(arms: Arms, problem: Problem, stage: int, policy: str) -> None:
     if not all(0 <= arm < problem.n_arms for arm in arms):
         raise InvalidArgument(f"stage {stage}: pulls {arms}, not all are arms", field="history")
-    check_given(policy, problem, stage, np.bincount(arms, minlength=problem.n_arms)[None])
+    check_pulls(policy, problem, stage, np.bincount(arms, minlength=problem.n_arms)[None])
 
 
 class _Source:

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..joint import ArmStates, distinct_rows, states_of_arms
-from ..policies import Policy
+from ..policies import Policy, check_pulls
 from ..problem import Problem, States, share_of_best
 from ..support import Floats, Ints, InvalidArgument, Progress, Report, TooLarge, heed_interrupt
 
@@ -169,26 +169,7 @@ class Forward:
 
     def _check(self, t: int, answer: _Answers, states: int) -> None:
         """Refuse pulls that the problem does not allow."""
-        problem, pulls = self.problem, answer.pulls
-        deployed = t >= problem.horizon
-        m, unit = (problem.deployed, 1) if deployed else (problem.pulls_per_stage, self.unit)
-        most = m if problem.repeat and not deployed else 1
-        total = pulls.sum(axis=1)
-        missed = total > m if problem.may_wait and not deployed else total != m
-        if not deployed:
-            missed |= problem.overdrawn(t, pulls)
-        wrong = missed | ((pulls < 0) | (pulls > most) | (pulls % unit > 0)).any(axis=1)
-        if wrong.any():
-            rule = f"{m} pulls in units of {unit}" if problem.repeat else f"{m} different arms"
-            raise InvalidArgument(
-                f"the policy pulls {tuple(pulls[wrong.argmax()].tolist())} at stage {t}; "
-                f"must be {rule}",
-                field="policy",
-            )
-        if problem.has_windows and pulls[:, ~problem.available_at(t)].any():
-            raise InvalidArgument(
-                f"the policy pulls an arm outside its windows at stage {t}", field="policy"
-            )
+        check_pulls(self.policy.name, self.problem, t, answer.pulls)
         sums = np.bincount(answer.rows, answer.shares, states)
         if np.any(np.abs(sums - 1.0) >= 1e-9):
             raise InvalidArgument(

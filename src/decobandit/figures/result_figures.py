@@ -64,17 +64,6 @@ def regret_figure(simulation: Simulation, *, interactive: bool = False) -> Figur
 
     Policies stand in the legend as their curves end, largest regret first.
 
-    Parameters
-    ----------
-    simulation : Simulation
-        What `simulate` found.
-    interactive : bool
-        A figure of plotly in place of one of matplotlib.
-
-    Returns
-    -------
-    matplotlib.figure.Figure or plotly.graph_objects.Figure
-
     Examples
     --------
     >>> from decobandit import Problem, simulate
@@ -106,18 +95,7 @@ def regret_figure(simulation: Simulation, *, interactive: bool = False) -> Figur
 
 
 def gap_figure(gaps: Gap | Sequence[Gap], *, interactive: bool = False) -> Figure | Any:
-    """Draw the expected loss by stage: cumulative, shortfall, congestion.
-
-    Parameters
-    ----------
-    gaps : Gap or sequence of Gap
-        What `gap` found, of one policy or several of one problem.
-    interactive : bool
-        A figure of plotly in place of one of matplotlib.
-
-    Returns
-    -------
-    matplotlib.figure.Figure or plotly.graph_objects.Figure
+    """Draw the expected loss by stage of one policy or several: total, shortfall, congestion.
 
     Examples
     --------
@@ -153,17 +131,6 @@ def _of_stages(gap_result: Gap, name: str, style: Style) -> Series:
 
 def characteristics_figure(result: DesignResult, *, interactive: bool = False) -> Figure | Any:
     """Draw operating characteristics: a row per scenario, a point per policy.
-
-    Parameters
-    ----------
-    result : DesignResult
-        What `operating_characteristics` found.
-    interactive : bool
-        A figure of plotly in place of one of matplotlib.
-
-    Returns
-    -------
-    matplotlib.figure.Figure or plotly.graph_objects.Figure
 
     Examples
     --------
@@ -206,23 +173,7 @@ def _of_scenarios(result: DesignResult, name: str, policy: str, style: Style) ->
 def study_figure(
     rows: Sequence[Compared], title: str, *, interactive: bool = False
 ) -> Figure | Any:
-    """Draw the regret (or good outcomes) of every problem of a study, ± 2 standard errors.
-
-    That is regret; in the scenarios of a design, good outcomes.
-
-    Parameters
-    ----------
-    rows : sequence of Row
-        Finished cells of a study.
-    title : str
-        Of the figure.
-    interactive : bool
-        A figure of plotly in place of one of matplotlib.
-
-    Returns
-    -------
-    matplotlib.figure.Figure or plotly.graph_objects.Figure
-    """
+    """Draw the regret of every problem of a study, or good outcomes of designs, ± 2 s.e."""
     grid = policy_grid(rows)
     if not grid.found:
         raise InvalidArgument("rows: no cell of the study has a regret", field="rows")
@@ -279,10 +230,7 @@ def _price_curve(prices: Floats) -> Series:
 
 
 def market_figure(market: Demand, *, interactive: bool = False) -> Figure | Any:
-    """Draw price, pulls sold, and arms worth the price, by stage.
-
-    `interactive`: a figure of plotly in place of one of matplotlib.
-    """
+    """Draw price, pulls sold, and arms worth the price, by stage."""
     problem, shown = market.problem, market.problem.horizon
     last = "" if problem.stages == shown else f"; price of the deployment {market.prices[-1]:.4f}"
     title = f"the market of {problem.n_arms} arms, horizon {shown}{last}"

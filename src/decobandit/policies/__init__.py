@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .allocation import Cost as Cost
     from .allocation import Distribution as Distribution
     from .allocation import Weighed as Weighed
+    from .allocation import check_pulls as check_pulls
     from .allocation import next_stage as next_stage
     from .base import Policy as Policy
     from .calibrated import CalibratedPolicy as CalibratedPolicy

@@ -241,3 +241,31 @@ def drawn_arms(chances: Floats, units: int, rng: np.random.Generator) -> Ints:
         return np.asarray(np.diff(steps, axis=1, prepend=0.0), dtype=np.int64)
     arm = (rng.random(len(chances))[:, None] * edges[:, -1:] >= edges[:, :-1]).sum(axis=1)
     return np.asarray(arm[:, None] == np.arange(chances.shape[1]), dtype=np.int64)
+
+
+def check_pulls(policy: str, problem: Problem, stage: int, pulls: Ints) -> None:
+    """Refuse pulls (E, K) that a stage of the problem does not allow."""
+    deployed = stage == problem.horizon
+    wanted, unit = problem.pulls_per_stage, problem.unit
+    if deployed:
+        wanted, unit = problem.deployed, 1
+    most = wanted if problem.repeat and not deployed else 1
+    total = pulls.sum(axis=1)
+    missed = total > wanted if problem.may_wait and not deployed else total != wanted
+    if not deployed:
+        missed |= problem.overdrawn(stage, pulls)
+    wrong = missed | np.any((pulls < 0) | (pulls > most), axis=1)
+    wrong |= np.any(pulls % unit > 0, axis=1)
+    if problem.has_windows:
+        wrong |= np.any(pulls[:, ~problem.available_at(stage)] > 0, axis=1)
+    if wrong.any():
+        rule = f"{wanted} pulls in all, in units of {unit}"
+        if not problem.repeat:
+            rule = f"{wanted} different arms"
+        if problem.resources is not None:
+            rule = f"at most {rule}, within the resources of the stage"
+        raise InvalidArgument(
+            f"policy {policy!r} allots {tuple(pulls[wrong][0].tolist())} at stage {stage}; "
+            f"must be {rule}",
+            field="policy",
+        )

@@ -18,7 +18,7 @@ from typing import ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from ..problem import Problem, Rules, States
+from ..problem import Problem, Rules, States, Stop
 from ..support import Floats
 from .allocation import Allowed, allowed_in, pulls_made
 from .comparison import Comparison
@@ -66,18 +66,25 @@ class Rule:
     """One rule with its settings; by default it leaves everything as it is."""
 
     shares: ClassVar[bool] = False  # whether it changes the probabilities of a policy that decides
+    setting: ClassVar[str]  # that asks for it, among the rules or their `stop`
     rules: Rules
     problem: Problem
 
     @classmethod
     def of(cls, rules: Rules, problem: Problem) -> Self | None:
         """Return the rule, or None where it is not asked for."""
-        return cls(rules, problem) if cls.is_set(rules) else None
+        place = cls._settings(rules)
+        unset = type(place).model_fields[cls.setting].default
+        return None if getattr(place, cls.setting) == unset else cls(rules, problem)
 
-    @staticmethod
-    def is_set(rules: Rules) -> bool:
-        """Whether the settings ask for it."""
-        raise NotImplementedError
+    @classmethod
+    def _settings(cls, rules: Rules) -> Rules | Stop:
+        return rules.stop if cls.setting in Stop.model_fields else rules
+
+    @property
+    def level(self) -> float:
+        """The number that it is set to."""
+        return float(getattr(self._settings(self.rules), self.setting))
 
     @staticmethod
     def fact(rules: Rules) -> tuple[str, str] | None:
@@ -119,11 +126,7 @@ class Rule:
 class ControlShare(Rule):
     """Control is pulled with this probability; else the policy chooses among the others."""
 
-    shares = True
-
-    @staticmethod
-    def is_set(rules: Rules) -> bool:
-        return rules.control_share is not None
+    shares, setting = True, "control_share"
 
     @staticmethod
     def fact(rules: Rules) -> tuple[str, str] | None:
@@ -134,9 +137,8 @@ class ControlShare(Rule):
         return replace(states, allowed=self.free(states))
 
     def adjust(self, probabilities: Floats, states: States) -> Floats:
-        share = self.rules.control_share or 0.0
-        adjusted = (1.0 - share) * probabilities
-        adjusted[:, self.fixed] = share
+        adjusted = (1.0 - self.level) * probabilities
+        adjusted[:, self.fixed] = self.level
         return adjusted
 
 
@@ -152,11 +154,7 @@ class Floor(Rule):
     floor keeps the policy's order of the arms, and is linear in w.
     """
 
-    shares = True
-
-    @staticmethod
-    def is_set(rules: Rules) -> bool:
-        return rules.floor > 0.0
+    shares, setting = True, "floor"
 
     @staticmethod
     def fact(rules: Rules) -> tuple[str, str] | None:
@@ -164,7 +162,7 @@ class Floor(Rule):
         return "Least probability of an arm", f"{rules.floor:g}{kind}"
 
     def adjust(self, probabilities: Floats, states: States) -> Floats:
-        free, floor = self.free(states), self.rules.floor
+        free, floor = self.free(states), self.level
         if self.rules.floor_kind == "clip":
             return _bounded(probabilities, free, np.full((len(states), 1), floor), np.less)
         total = np.where(free, probabilities, 0.0).sum(axis=1, keepdims=True)
@@ -180,11 +178,7 @@ class Cap(Rule):
     keep it, they share evenly.
     """
 
-    shares = True
-
-    @staticmethod
-    def is_set(rules: Rules) -> bool:
-        return rules.max_probability is not None
+    shares, setting = True, "max_probability"
 
     @staticmethod
     def fact(rules: Rules) -> tuple[str, str] | None:
@@ -195,7 +189,7 @@ class Cap(Rule):
         free = self.free(states)
         room = np.where(free, probabilities, 0.0).sum(axis=1, keepdims=True)
         even = room / np.maximum(free.sum(axis=1, keepdims=True), 1)
-        cap = np.maximum(self.rules.max_probability or 1.0, even)
+        cap = np.maximum(self.level, even)
         return _bounded(probabilities, free, cap, np.greater)
 
 
@@ -221,9 +215,7 @@ def _bounded(chances: Floats, free: Allowed, bound: Floats, beyond: np.ufunc) ->
 class BurnIn(Rule):
     """Burn-in: while an arm has fewer pulls, the arms with the fewest share the stage."""
 
-    @staticmethod
-    def is_set(rules: Rules) -> bool:
-        return rules.burn_in > 0
+    setting = "burn_in"
 
     @staticmethod
     def fact(rules: Rules) -> tuple[str, str] | None:
@@ -231,7 +223,7 @@ class BurnIn(Rule):
         return "Burn-in", f"{pulls} of every arm"
 
     def decides(self, states: States) -> npt.NDArray[np.bool_]:
-        lacking = allowed_in(states) & (pulls_made(states) < self.rules.burn_in)
+        lacking = allowed_in(states) & (pulls_made(states) < self.level)
         return np.asarray(lacking.any(axis=1))
 
     def adjust(self, probabilities: Floats, states: States) -> Floats:
@@ -263,28 +255,21 @@ class BurnIn(Rule):
 class Superiority(Rule):
     """An arm that reaches the threshold is declared, and the trial stops."""
 
-    @staticmethod
-    def is_set(rules: Rules) -> bool:
-        return rules.stop.superiority is not None
+    setting = "superiority"
 
     def look(self, states: States, verdict: Verdict) -> None:
-        assert self.rules.stop.superiority is not None
-        level = self.rules.stop.superiority
-        verdict.declared = verdict.rivals & at_least(verdict.statistic, level)
+        verdict.declared = verdict.rivals & at_least(verdict.statistic, self.level)
         verdict.reason[verdict.declared.any(axis=1)] = SUPERIORITY
 
 
 class Inferiority(Rule):
     """Arms below the threshold are dropped; where one is left, the trial is over."""
 
-    @staticmethod
-    def is_set(rules: Rules) -> bool:
-        return rules.stop.inferiority is not None
+    setting = "inferiority"
 
     def look(self, states: States, verdict: Verdict) -> None:
-        assert self.rules.stop.inferiority is not None
         going = (verdict.reason == 0)[:, None]
-        low = at_most(verdict.statistic, self.rules.stop.inferiority)
+        low = at_most(verdict.statistic, self.level)
         verdict.allowed = verdict.allowed & ~(verdict.rivals & low & going)
         if verdict.control is not None:
             over = (verdict.reason == 0) & ~verdict.rivals.any(axis=1)
@@ -298,13 +283,10 @@ class Inferiority(Rule):
 class Futility(Rule):
     """The trial stops where no arm is above the threshold."""
 
-    @staticmethod
-    def is_set(rules: Rules) -> bool:
-        return rules.stop.futility is not None
+    setting = "futility"
 
     def look(self, states: States, verdict: Verdict) -> None:
-        assert self.rules.stop.futility is not None
-        low = at_most(verdict.statistic, self.rules.stop.futility)
+        low = at_most(verdict.statistic, self.level)
         hopeless = ~(verdict.rivals & ~low).any(axis=1)
         verdict.reason[(verdict.reason == 0) & hopeless] = FUTILITY
 
@@ -312,15 +294,12 @@ class Futility(Rule):
 class Equivalence(Rule):
     """The trial stops where arms differ by less than the margin with this probability."""
 
-    @staticmethod
-    def is_set(rules: Rules) -> bool:
-        return rules.stop.equivalence is not None
+    setting = "equivalence"
 
     def look(self, states: States, verdict: Verdict) -> None:
-        assert self.rules.stop.equivalence is not None
         left = np.flatnonzero(verdict.reason == 0)
         alike = verdict.posteriors.alike(replace(states, allowed=verdict.allowed).rows(left))
-        verdict.reason[left[at_least(alike, self.rules.stop.equivalence)]] = EQUIVALENCE
+        verdict.reason[left[at_least(alike, self.level)]] = EQUIVALENCE
 
 
 class ConcurrentControls(Rule):

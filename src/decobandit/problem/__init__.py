@@ -88,8 +88,6 @@ if TYPE_CHECKING:
     from .problem_argument import check_problem as check_problem
     from .problem_argument import refuse_batches as refuse_batches
     from .problem_argument import refuse_budget as refuse_budget
-    from .problem_argument import refuse_kind_batches as refuse_kind_batches
-    from .problem_argument import refuse_kinds as refuse_kinds
     from .problem_argument import refuse_resources as refuse_resources
     from .problem_argument import refuse_restless as refuse_restless
     from .problem_files import format_problem as format_problem
@@ -136,7 +134,6 @@ if TYPE_CHECKING:
     from .variants import remaining_problem as remaining_problem
     from .variants import stages_kept as stages_kept
     from .variants import thinned as thinned
-    from .variants import unit_pulls as unit_pulls
     from .variants import with_history as with_history
 
 __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from ..support import InvalidArgument, Unsupported, shown
 from .model import Problem
-from .models.bernoulli import BetaBernoulli
 
 
 def check_problem(problem: object, *, segments: bool = False) -> Problem:
@@ -58,22 +57,3 @@ def refuse_restless(problem: Problem, what: str) -> None:
         raise Unsupported(
             f"{what}: not for arms that move at rest; use solve, simulate, evaluate or optimum"
         )
-
-
-def refuse_kind_batches(problem: Problem, what: str) -> None:
-    """Refuse batches with non-binary outcomes."""
-    if problem.repeat and not problem.is_binary:
-        raise InvalidArgument(
-            f"{what}: not for batches of arms with non-binary outcomes; use solve for "
-            "a bound, simulate for policies"
-        )
-
-
-def refuse_kinds(problem: Problem, what: str) -> None:
-    """Refuse problems with non-binary outcomes; `what` does not support them."""
-    for arm in problem.arms:
-        if not isinstance(arm.prior, BetaBernoulli):
-            raise InvalidArgument(
-                f"{what}: not yet for non-binary outcomes, and arm {arm.name!r} is "
-                f"{arm.prior.kind}; solve, recommend and simulate serve it"
-            )

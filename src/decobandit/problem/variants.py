@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from numbers import Real
 
@@ -11,8 +10,6 @@ import numpy as np
 from ..support import Floats, Ints, InvalidArgument, shown
 from .arms import Arm, Reward, model_of
 from .model import Problem
-from .models.normal import NormalNormal
-from .models.poisson import GammaPoisson
 from .problem_argument import check_problem
 from .shrinkage import shrunk_stats
 from .state import State
@@ -179,31 +176,3 @@ def thinned(problem: Problem, number: int) -> Problem:
     law = problem.random_horizon
     horizon = number if law is None else law.part(stages)
     return problem.model_copy(update={"horizon": horizon, "arms": arms})
-
-
-def unit_pulls(problem: Problem) -> Problem:
-    """Return the problem whose pulls are the units of a batch problem, with the same prices.
-
-    Arms have the same sums in both, and pulls divided by the unit.
-    """
-    unit = problem.unit
-    if unit == 1 or not all(
-        isinstance(arm.prior, NormalNormal | GammaPoisson) for arm in problem.arms
-    ):
-        return problem
-    deployment = problem.terminal
-    if deployment is not None:  # means are those of a unit
-        deployment = deployment.model_copy(update={"deploy": deployment.deploy / unit})
-    arms = tuple(_of_units(arm, unit) for arm in problem.arms)
-    changes = {"arms": arms, "pulls_per_stage": problem.units, "unit": 1, "terminal": deployment}
-    return problem.model_copy(update=changes)
-
-
-def _of_units(arm: Arm, unit: int) -> Arm:
-    prior = arm.prior
-    if isinstance(prior, GammaPoisson):
-        return arm.model_copy(update={"prior": GammaPoisson(prior.shape, prior.rate / unit)})
-    assert isinstance(prior, NormalNormal)
-    assert arm.noise_sd is not None
-    unit_prior = NormalNormal(unit * prior.mean, unit * prior.sd)
-    return arm.model_copy(update={"prior": unit_prior, "noise_sd": math.sqrt(unit) * arm.noise_sd})

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from .estimators import mean_estimate as mean_estimate
     from .estimators import regression as regression
     from .estimators import term_errors as term_errors
-    from .playing import check_given as check_given
     from .playing import play as play
     from .results import Compared as Compared
     from .results import PolicyResult as PolicyResult

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..policies import Policy
+from ..policies import Policy, check_pulls
 from ..problem import Problem, States
 from ..support import (
     Floats,
@@ -146,7 +146,7 @@ class _Episodes:
         deployed = stage == problem.horizon
         local_stage = policy.problem.horizon if deployed else stage
         pulls = np.asarray(policy.allocate_many(local_stage, states, self.rng), dtype=np.int64)
-        check_given(policy.name, problem, stage, pulls)
+        check_pulls(policy.name, problem, stage, pulls)
         return pulls
 
     def _pull(self, stage: int, k: int, pulls: Ints, expected: Floats) -> None:
@@ -252,34 +252,6 @@ class _Episodes:
                 stats = self.stats[:, list(group.members), : group.model.width]
                 total += group.last_rewards(stats).sum(axis=1)
         return total
-
-
-def check_given(policy: str, problem: Problem, stage: int, pulls: Ints) -> None:
-    """Refuse pulls (E, K) that a stage of the problem does not allow."""
-    deployed = stage == problem.horizon
-    wanted, unit = problem.pulls_per_stage, problem.unit
-    if deployed:
-        wanted, unit = problem.deployed, 1
-    most = wanted if problem.repeat and not deployed else 1
-    total = pulls.sum(axis=1)
-    missed = total > wanted if problem.may_wait and not deployed else total != wanted
-    if not deployed:
-        missed |= problem.overdrawn(stage, pulls)
-    wrong = missed | np.any((pulls < 0) | (pulls > most), axis=1)
-    wrong |= np.any(pulls % unit > 0, axis=1)
-    if problem.has_windows:
-        wrong |= np.any(pulls[:, ~problem.available_at(stage)] > 0, axis=1)
-    if wrong.any():
-        rule = f"{wanted} pulls in all, in units of {unit}"
-        if not problem.repeat:
-            rule = f"{wanted} different arms"
-        if problem.resources is not None:
-            rule = f"at most {rule}, within the resources of the stage"
-        raise InvalidArgument(
-            f"policy {policy!r} allots {tuple(pulls[wrong][0].tolist())} at stage {stage}; "
-            f"must be {rule}",
-            field="policy",
-        )
 
 
 def check_spent(policy: str, problem: Problem, stage: int, spent: Floats) -> None:

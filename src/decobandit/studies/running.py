@@ -11,13 +11,13 @@ import logging
 import re
 import signal
 import threading
-from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from types import FrameType
-from typing import Protocol
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from .._version import __version__
@@ -40,6 +40,9 @@ from .records import (
     write_cell,
     write_cell_list,
 )
+
+if TYPE_CHECKING:
+    from distributed import Client  # which has no types
 
 # computes cells, in any order
 Results = Generator[tuple[Cell, CellResult | CellFailure], None, None]
@@ -277,43 +280,6 @@ class ClusterError(DecoError, code="cluster"):
     """A cluster that cannot be used: one line with its address and the reason."""
 
 
-class Client(Protocol):
-    """The part of Dask's client that is used; it has no types."""
-
-    status: str
-    loop: object
-
-    def submit(
-        self,
-        function: Callable[[Cell, int, str], CellResult | CellFailure],
-        cell: Cell,
-        threads: int,
-        version: str,
-        *,
-        key: str,
-        retries: int,
-        pure: bool,
-    ) -> object: ...
-
-    def cancel(self, futures: list[object]) -> None: ...
-
-    def run(self, function: Callable[[], str], *, on_error: str) -> Mapping[str, object]: ...
-
-    def wait_for_workers(self, n_workers: int, *, timeout: float) -> None: ...
-
-
-class Connection(Protocol):
-    """An open line to a scheduler."""
-
-    def close(self) -> Awaitable[None]: ...
-
-
-class Connect(Protocol):
-    """Dask's function that opens one."""
-
-    def __call__(self, address: str, *, timeout: float) -> Awaitable[Connection]: ...
-
-
 def worker_version() -> str:
     """Asked of every worker."""
     return __version__
@@ -388,8 +354,7 @@ def connected(address: str) -> Iterator[Client]:
     if re.fullmatch(r"(tcp|tls)://\S+:[0-9]{1,5}", address) is None:
         raise ClusterError(f"{address!r}: not the address of a scheduler; must be tcp://HOST:PORT")
     try:
-        from distributed import Client as DaskClient
-        from distributed.core import connect
+        from distributed import Client
     except ImportError:
         raise ImportError(
             'a cluster needs distributed; install it with: pip install "decobandit[cluster]"'
@@ -399,17 +364,19 @@ def connected(address: str) -> Iterator[Client]:
         logging.getLogger(name).setLevel(logging.CRITICAL)
     try:
         # first without a client: a client that fails to connect is slow to close
-        asyncio.run(_shake_hands(connect, address))
+        asyncio.run(_shake_hands(address))
     except Exception as error:  # the answer may come from any program
         raise ClusterError(
             f"{address}: no scheduler answers ({_reason(error)}); start one with 'dask scheduler'"
         ) from None
-    with DaskClient(address, timeout=CONNECTION_SECONDS, set_as_default=False) as client:
+    with Client(address, timeout=CONNECTION_SECONDS, set_as_default=False) as client:
         _check_workers(client, address)
         yield client
 
 
-async def _shake_hands(connect: Connect, address: str) -> None:
+async def _shake_hands(address: str) -> None:
+    from distributed.core import connect
+
     comm = await asyncio.wait_for(connect(address, timeout=CONNECTION_SECONDS), CONNECTION_SECONDS)
     await comm.close()
 

@@ -6,6 +6,7 @@ With a table `design` every problem is a trial, and every scenario of it has cel
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Annotated, Self
 
@@ -89,67 +90,46 @@ def load_study(path: str | Path) -> Study:
         if name.lower() in taken:
             raise StudyError(f"{place}: the name {name!r} is taken; give it another with 'name'")
         taken.add(name.lower())
-        if design is None:
-            cells += _cells(file, name, entry, problem)
-        else:
-            cells += _cells_of_design(file, name, problem, design)
+        cells += _cells(file, name, entry, problem, design)
         if len(cells) > MOST_CELLS:
             raise StudyError(f"{place}: must be at most {MOST_CELLS} cells in all")
     return Study(file.name or path.stem, tuple(cells))
 
 
-def _cells(file: _StudyFile, name: str, entry: _ProblemEntry, problem: Problem) -> Iterator[Cell]:
-    for policy in file.policies:
-        for seed in file.seeds:
-            yield Cell(
-                problem_name=name,
-                problem=problem,
-                policy=policy,
-                seed=seed,
-                draws=file.draws,
-                per_draw=file.per_draw,
-                ties=tie_rule(file.ties),
-                tol=file.tol,
-                truth_prior=entry.truth_prior,
-                true_horizon=entry.true_horizon,
-            )
-
-
-def _cells_of_design(
-    file: _StudyFile, name: str, problem: Problem, design: Design
+def _cells(
+    file: _StudyFile, name: str, entry: _ProblemEntry, problem: Problem, design: Design | None
 ) -> Iterator[Cell]:
-    """Every policy in every scenario; what the study says comes before what the design says."""
+    """Every policy; with a design in every scenario, and what the study says comes first."""
     keys = file.model_fields_set
-    policies = file.policies or tuple(dict.fromkeys(design.policies)) or POLICIES
-    seeds = file.seeds if "seeds" in keys else (design.seed,)
-    for number, scenario in enumerate(design.scenarios):
-        for policy in policies:
-            for seed in seeds:
-                yield Cell(
-                    problem_name=name,
-                    problem=problem,
-                    policy=policy,
-                    seed=seed,
-                    draws=file.draws if "draws" in keys else design.draws,
-                    per_draw=1,
-                    ties=tie_rule(file.ties),
-                    tol=file.tol,
-                    truth_prior=None,
-                    true_horizon=None,
-                    design=Design.from_tree(rules_and_test(design)),
-                    scenario=CellScenario(scenario.name, scenario.truth, number),
-                )
+    policies, seeds, draws, per_draw = file.policies, file.seeds, file.draws, file.per_draw
+    scenarios: Sequence[CellScenario | None] = (None,)
+    if design is not None:
+        policies = policies or tuple(dict.fromkeys(design.policies)) or POLICIES
+        seeds = seeds if "seeds" in keys else (design.seed,)
+        draws, per_draw = draws if "draws" in keys else design.draws, 1
+        scenarios = [
+            CellScenario(scenario.name, scenario.truth, number)
+            for number, scenario in enumerate(design.scenarios)
+        ]
+        design = Design.from_tree(rules_and_test(design))
+    for scenario, policy, seed in product(scenarios, policies, seeds):
+        yield Cell(
+            problem_name=name,
+            problem=problem,
+            policy=policy,
+            seed=seed,
+            draws=draws,
+            per_draw=per_draw,
+            ties=tie_rule(file.ties),
+            tol=file.tol,
+            truth_prior=entry.truth_prior,
+            true_horizon=entry.true_horizon,
+            design=design,
+            scenario=scenario,
+        )
 
 
 # -- the model ----------------------------------------------------------------------------------
-
-
-def _one_of(value: object, allowed: Sequence[str]) -> str:
-    return (
-        str(value)
-        if value in allowed
-        else refuse(f"must be one of {', '.join(allowed)}", found=value)
-    )
 
 
 def _policy(value: object) -> str:
@@ -168,7 +148,9 @@ def _policy(value: object) -> str:
 def _tie_rule(value: object) -> str:
     from ..problem import TIE_RULES
 
-    return _one_of(value, TIE_RULES)
+    if value not in TIE_RULES:
+        refuse(f"must be one of {', '.join(TIE_RULES)}", found=value)
+    return str(value)
 
 
 def _path(value: object) -> str:

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from .frames import constant as constant
     from .frames import frame_of as frame_of
     from .frames import kind_of as kind_of
-    from .lazy import found_at as found_at
     from .machine import available_bytes as available_bytes
     from .machine import limit_bytes as limit_bytes
     from .machine import refuse_over as refuse_over

@@ -85,12 +85,6 @@ def load_on_use(name: str) -> None:
     setattr(import_module(package), last, module)
 
 
-def found_at(place: str) -> Any:
-    """Import `package.module:name`."""
-    module, _, name = place.partition(":")
-    return getattr(import_module(module), name)
-
-
 def _listed(source: str) -> dict[str, str]:
     """Relative module of every name that is imported for type checkers."""
     blocks = (
