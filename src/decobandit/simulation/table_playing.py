@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import singledispatch
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ..policies import IndexPolicy, Policy
 from ..problem import (
@@ -30,6 +32,7 @@ from .worlds import Chunk, World, law_of
 
 MOST_CELLS = 2**25  # of a table: states times stages
 TAIL = 1e-9  # chance of a sum of counts beyond the end of its row
+Arrays = tuple[npt.NDArray[Any], ...]
 CODES = {"classes": BY_CLASS, "states": BY_STATE, "counts": BY_COUNT}
 
 
@@ -105,23 +108,13 @@ def _(model: PoissonModel, rows: int, truth: Floats | None) -> ArmStates:
     return ArmStates(stats, start, np.stack([after, room], axis=1), np.empty((len(stats), 0)))
 
 
-@dataclass(frozen=True, eq=False)
 class Tables:
-    """States of all arms in one table, those of different pairs of beliefs and truths apart."""
+    """Plays chunks by the tables of all arms; arrays: as `play_tables` takes them."""
 
-    turns: Turns
-    world: World
-    table_of: Ints  # (K,) part of each arm
-    begin: Ints  # (parts,) its first state
-    law: Ints  # (parts,)
-    place: Ints  # (S,) of the indices of a state, less its pulls
-    links: Ints  # (S, L) states in the whole table
-    below: Floats  # (S, L), or (0, 0) without own states
-    values: Floats  # (parts, L) what classes count
-    mean: Floats  # (S,) expected value of the next outcome
-    last: Floats  # (S,) last rewards
-    index: Floats  # of all states by stage
-    excess: Floats  # the same at the prices less these, or empty
+    def __init__(self, turns: Turns, world: World, arrays: Arrays) -> None:
+        self.turns, self.world, self._arrays = turns, world, arrays
+        self._outcomes = arrays[4].shape[1]  # of a state
+        self._with_gap = arrays[-1].size > 0
 
     def play(self, chunk: Chunk, played: Played) -> bool:
         """Play a chunk and book what came of it; False, and nothing is booked, where it leaves."""
@@ -130,36 +123,14 @@ class Tables:
         policy = self.turns[0][0]
         reward, predicted, last = np.zeros((3, draws))
         pulls, means = np.zeros((draws, problem.n_arms)), np.zeros((draws, stages))
-        terms = np.zeros((draws if self.excess.size else 0, stages, 2))
+        terms = np.zeros((draws if self._with_gap else 0, stages, 2))
         fits = play_tables(
-            chunk.keys,
-            world.per_draw,
-            self._theta(chunk),
-            chunk.means,
-            self.table_of,
-            self.begin,
-            self.law,
-            self.place,
-            self.links,
-            self.below,
-            self.values,
-            self.mean,
-            self.last,
-            self.index,
-            self.excess,
-            world.base,
-            world.factor,
-            problem.pulls.astype(np.int64),
-            problem.horizon,
-            tie_tolerance(policy.problem),
-            *TIE_SIGNS[policy.ties],
+            (chunk.keys, world.per_draw, self._theta(chunk), chunk.means),
+            self._arrays,
+            (world.base, world.factor, problem.pulls.astype(np.int64), problem.horizon),
+            (tie_tolerance(policy.problem), *TIE_SIGNS[policy.ties]),
             chunk.rng(),
-            reward,
-            predicted,
-            last,
-            pulls,
-            means,
-            terms,
+            (reward, predicted, last, pulls, means, terms),
         )
         if not fits:
             return False
@@ -169,7 +140,7 @@ class Tables:
         played.predicted[mine] += predicted + last
         played.pulls[mine] += pulls
         played.book_stages(world, chunk, every, means, np.zeros(draws))
-        if self.excess.size:
+        if self._with_gap:
             played.gap[mine] += terms.sum(axis=(1, 2))
             played.book_gap_terms(world, chunk, every, terms)
         return True
@@ -177,14 +148,14 @@ class Tables:
     def _theta(self, chunk: Chunk) -> Floats:
         """Return cumulative chances of classes, or means, (draws, K, L)."""
         problem = self.world.problem
-        chances = np.zeros((len(chunk.weights), problem.n_arms, self.links.shape[1]))
+        chances = np.zeros((len(chunk.weights), problem.n_arms, self._outcomes))
         for group, theta in zip(problem.groups, chunk.theta, strict=True):
             arms, law = list(group.members), law_of(group.model)
             if law == "counts":
                 chances[:, arms, 0] = theta[..., 0]
             elif law == "classes":
                 all_classes = np.concatenate([theta, 1.0 - theta], -1) if group.is_binary else theta
-                below = np.ones((*all_classes.shape[:-1], self.links.shape[1]))
+                below = np.ones((*all_classes.shape[:-1], self._outcomes))
                 below[..., : all_classes.shape[-1] - 1] = np.cumsum(all_classes, axis=-1)[..., :-1]
                 chances[:, arms] = below
         return chances
@@ -279,21 +250,8 @@ def _joined(
             if gap is not None:
                 excess[at] = gap.index(t, k, one.stats[:reached]) - gap.prices[t]
     table_of = np.array([parts.index(pair) for pair in pairs])
-    return Tables(
-        turns,
-        world,
-        table_of,
-        begin[:-1],
-        law,
-        place,
-        links,
-        below,
-        values,
-        mean,
-        last,
-        index,
-        excess,
-    )
+    arrays = (table_of, begin[:-1], law, place, links, below, values, mean, last, index, excess)
+    return Tables(turns, world, arrays)
 
 
 def _index(turns: Turns, problem: Problem, stage: int, group: int, stats: Floats) -> Floats:

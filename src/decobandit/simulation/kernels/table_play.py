@@ -2,15 +2,17 @@
 
 Notations, besides those of `policies/kernels/episodes.py`
     K, T, S, L         arms, stages, states of all parts of the table, outcomes of a state
-    table_of (K,)      part of the table of an arm; begin, law (parts,): its first state and law
+    table_of (K,)      part of the table of an arm: one for each pair of a belief and a truth
+    begin, law (parts,)  its first state and law
     place (S,)         of the indices of a state: that of stage t is at place + t, so that an arm
                        that rests reads consecutive memory
     links (S, L)       state after an outcome; of counts: the state after 0, most that fit
     theta (draws, K, L)  chance of a class or one before it; of counts, their mean
-    below (S, L)       the same by state, where states decide
+    below (S, L)       the same by state, where states decide; else (0, 0)
     values (parts, L)  what a class counts; a count counts itself, a state its mean
     mean, last (S,)    expected value of the next outcome; last reward
-    index, excess      of all states and stages that they are reached at
+    index, excess      of all states and stages that they are reached at; excess: the index at the
+                       prices less these, or empty
     base, factor (K, T)  rewards
     means (draws, K)   true means; nan where the state has the mean
 """
@@ -37,42 +39,19 @@ def class_of(below, row, u):
 
 
 @compiled
-def play_tables(
-    keys,
-    per_draw,
-    theta,
-    means,
-    table_of,
-    begin,
-    law,
-    place,
-    links,
-    below,
-    values,
-    mean,
-    last,
-    index,
-    excess,
-    base,
-    factor,
-    counts,
-    horizon,
-    tolerance,
-    by_pulls,
-    by_position,
-    rng,
-    reward,
-    predicted,
-    last_reward,
-    pulls,
-    stage_means,
-    terms,
-):
+def play_tables(draws, tables, rewards, tie_rule, rng, sums):
     """Play all episodes of a chunk; False where a sum of counts leaves the table.
 
-    reward, predicted, last_reward (draws,), pulls (draws, K), stage_means (draws, T): sums over the
-    episodes of a draw; terms (draws, T, 2): shortfall and congestion, or empty.
+    draws: keys, per_draw, theta, means. tables: those above, from table_of to excess. rewards:
+    base, factor, pulls of each stage, horizon. tie_rule: tolerance, by_pulls, by_position. sums:
+    over the episodes of a draw, of reward, predicted, last_reward (draws,), pulls (draws, K),
+    stage_means (draws, T), terms (draws, T, 2): shortfall and congestion, or empty.
     """
+    keys, per_draw, theta, means = draws
+    table_of, begin, law, place, links, below, values, mean, last, index, excess = tables
+    base, factor, counts, horizon = rewards
+    tolerance, by_pulls, by_position = tie_rule
+    reward, predicted, last_reward, pulls, stage_means, terms = sums
     E, K = keys.shape
     T = counts.shape[0]
     state, run = np.empty((SIDE, K), np.int64), np.empty((SIDE, K), np.uint64)
