@@ -18,7 +18,7 @@ they are followed again, each by itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -64,6 +64,18 @@ class Total:
     last_reward: float = 0.0
     variance: float | None = None
     best_arm: float | None = None
+
+    def close(
+        self, moments: Floats, last: Floats, laws: Sequence[tuple[Floats, float, int]]
+    ) -> None:
+        """Add last rewards (states,); with moments of the reward, also variance and best arm.
+
+        laws: posterior means of some arms in each state, their true mean, and how many they are.
+        """
+        self.last_reward = float(moments[:, 0] @ last)
+        if moments.shape[1] > 1:
+            self.variance = variance(moments, last)
+            self.best_arm = float(moments[:, 0] @ share_of_best(laws)) if laws else None
 
 
 class _Positions(Exception):
@@ -344,9 +356,8 @@ class Forward:
     def _report(self, stage: int, states: int) -> None:
         heed_interrupt()
         if self.progress is not None:
-            stages, arms = self.problem.stages, self.problem.n_arms
-            note = f"stage {stage} of {stages}, {states:,} states"
-            self.progress(Progress.of_growing_stages(self.policy.name, stage, stages, arms, note))
+            done = (stage, self.problem.stages, self.problem.n_arms, states)
+            self.progress(Progress.of_growing_stages(self.policy.name, *done))
 
     def _close(self, level: _Level, total: Total) -> None:
         """Add last rewards; at a truth, also variance and best arm."""
@@ -357,17 +368,14 @@ class Forward:
         last = np.zeros(len(level.codes))
         for arm, counts in zip(self.arms, stats, strict=True):
             last += arm.group.last_rewards(counts)
-        chances = level.moments[:, 0]
-        total.probability, total.last_reward = float(chances.sum()), float(chances @ last)
-        if self.truth is None:
-            return
-        total.variance = variance(level.moments, last)
-        if all(counts != () for counts in self.truth):  # of own states no mean is true
-            means = [
+        laws = []
+        if self.truth is not None and () not in self.truth:  # of own states no mean is true
+            laws = [
                 (arm.model.mean(counts), self._true_mean(k), 1)
                 for k, (arm, counts) in enumerate(zip(self.arms, stats, strict=True))
             ]
-            total.best_arm = float(chances @ share_of_best(means))
+        total.probability = float(level.moments[:, 0].sum())
+        total.close(level.moments, last, laws)
 
 
 def merges(policy: Policy) -> bool:

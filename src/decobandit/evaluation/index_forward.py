@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from ..policies import Policy
-from ..problem import TIE_SIGNS, Problem, TieRule, Truth, share_of_best, tie_tolerance
+from ..problem import TIE_SIGNS, Problem, TieRule, Truth, tie_tolerance
 from ..problem.kernels.layout import slab_size
 from ..support import Floats, InvalidArgument, Progress, Report, available_bytes, heed_interrupt
-from .forward import Occupied, Total, Watch, middle, too_many_states, variance
+from .forward import Occupied, Total, Watch, middle, too_many_states
 from .kernels.reach import Codes, Level, Places, Stage, empty_level, pull_largest
 
 MEMORY_SHARE = 0.25  # of the available memory, for the states of two stages
@@ -181,8 +181,8 @@ class IndexForward:
         if next_states > limit or ahead > SHRINKING * self.limit:
             raise too_many_states(limit, stage, stages)
         if self.progress is not None:
-            arms, note = self.problem.n_arms, f"stage {stage} of {stages}, {states:,} states"
-            self.progress(Progress.of_growing_stages(self.name, stage, stages, arms, note))
+            done = (stage, stages, self.problem.n_arms, states)
+            self.progress(Progress.of_growing_stages(self.name, *done))
 
     def _close(self, total: Total, places: Places, rows: Codes, moments: Floats) -> None:
         """Add last rewards; at given true success probabilities, also variance and best arm."""
@@ -191,15 +191,12 @@ class IndexForward:
             terminal = self.problem.groups[places.group[c]].terminal
             if terminal is not None:
                 last += count * terminal[codes]
-        total.last_reward = float(moments[:, 0] @ last)
-        if self.truth is not None:
-            total.variance = variance(moments, last)
-            means = [(g.alpha + self.g) / (g.alpha + g.beta + self.n) for g in self.problem.groups]
-            arms = [
-                (means[places.group[c]][codes], float(places.truth[c]), count)
-                for c, codes, count in _columns(places, rows)
-            ]
-            total.best_arm = float(moments[:, 0] @ share_of_best(arms))
+        means = [(g.alpha + self.g) / (g.alpha + g.beta + self.n) for g in self.problem.groups]
+        laws = [
+            (means[places.group[c]][codes], float(places.truth[c]), count)
+            for c, codes, count in _columns(places, rows)
+        ]
+        total.close(moments, last, [] if self.truth is None else laws)
 
 
 def stage_table(policy: Policy, stage: int) -> Floats:

@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ..policies import Policy
-from ..problem import Problem, States, Truth, share_of_best
+from ..problem import Problem, States, Truth
 from ..problem.kernels.two_arms import slab_starts
 from ..support import Floats, Ints, Progress, Report
-from .forward import Total, middle, variance
+from .forward import Total, middle
 from .index_forward import stage_table
 from .kernels.two_arms import reached, spread
 
@@ -121,9 +121,8 @@ def follow_two_arms(policy: Policy, truth: Truth | None, progress: Report | None
         total.pulls += problem.survival[t] * (level.moments[:, 0] @ chances)
         level, total.rewards[t] = level.after(problem, chances, truth)
         if progress is not None:
-            stages = problem.horizon
-            note = f"stage {t} of {stages}, {total.states:,} states"
-            progress(Progress.of_growing_stages(policy.name, t, stages, 2, note))
+            done = (t, problem.horizon, 2, total.states)
+            progress(Progress.of_growing_stages(policy.name, *done))
     close(total, problem, truth, level)
     return total
 
@@ -136,12 +135,9 @@ def close(total: Total, problem: Problem, truth: Truth | None, level: TwoArmStat
     for group, arm_codes in zip(groups, codes.T, strict=True):
         if group.terminal is not None:
             last += group.terminal[arm_codes]
-    total.last_reward = float(level.moments[:, 0] @ last)
-    if truth is not None:
-        total.variance = variance(level.moments, last)
-        means = [
-            (group.alpha + good) / (group.alpha + group.beta + pulls)
-            for group, good, pulls in zip(groups, level.good.T, level.pulls.T, strict=True)
-        ]
-        triples = [(mean, p, 1) for mean, p in zip(means, truth, strict=True)]
-        total.best_arm = float(level.moments[:, 0] @ share_of_best(triples))
+    means = [
+        (group.alpha + good) / (group.alpha + group.beta + pulls)
+        for group, good, pulls in zip(groups, level.good.T, level.pulls.T, strict=True)
+    ]
+    laws = [] if truth is None else [(*pair, 1) for pair in zip(means, truth, strict=True)]
+    total.close(level.moments, last, laws)

@@ -214,20 +214,7 @@ REPORT = "report.html"  # as the commands of a report call it
 
 
 def study_page(study: DesignStudy, name: str, text: str) -> str:
-    """Return the report of a computed design study.
-
-    Parameters
-    ----------
-    study : DesignStudy
-        What it says.
-    name, text : str
-        Of the problem file with the design, which is printed.
-
-    Returns
-    -------
-    str
-        HTML.
-    """
+    """Return the report of a computed design study; the file of name and text is printed in it."""
     return design_page(
         study.result,
         bound=study.bound,
@@ -252,27 +239,9 @@ def design_page(
 ) -> str:
     """Return the report of a design as one self-contained HTML page.
 
-    Parameters
-    ----------
-    result : DesignResult
-        Operating characteristics.
-    bound : BoundValue, optional
-        On the expected total reward of any policy, under the priors.
-    sensitivity : mapping, optional
-        The same design with other priors, by what is different.
-    again : sequence of str
-        Commands that compute the report again.
-    file : tuple of str, optional
-        Name and text of the file that they read.
-    left_out : sequence of str
-        What is missing, and why.
-    title, question : str
-        Of the page; what the trial is to find out.
-
-    Returns
-    -------
-    str
-        HTML.
+    `bound`: on any policy, under the priors. `sensitivity`: the same design with other priors, by
+    what is different. `again`: commands that compute the report again, `file`: name and text of the
+    file that they read. `left_out`: what is missing, and why. `question`: what the trial asks.
     """
     problem, design = result.problem, result.design
     variants = sensitivity or {}

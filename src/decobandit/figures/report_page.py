@@ -52,21 +52,7 @@ def render_part(name: str, *values: object) -> Markup:
 def report_page(title: str, parts: Iterable[Markup], *, about: str = "", footer: str = "") -> str:
     """Return a report as an HTML page.
 
-    Parameters
-    ----------
-    title : str
-        Of the page, and its heading.
-    parts : iterable of Markup
-        Its sections.
-    about : str
-        One line under the heading.
-    footer : str
-        One line at the end: version and time.
-
-    Returns
-    -------
-    str
-        HTML.
+    `about`: one line under the heading; `footer`: one at the end, with version and time.
 
     Examples
     --------

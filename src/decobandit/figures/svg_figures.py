@@ -42,14 +42,7 @@ def number(value: float) -> str:
 class Plot:
     """A figure under construction: a frame with linear axes, and marks in it.
 
-    Parameters
-    ----------
-    x, y : tuple of float
-        Ranges of the axes.
-    height : float
-        Of the frame.
-    left, right, top, bottom : float
-        Room around the frame, for labels.
+    x, y: ranges of the axes; height: of the frame; left, top: room beside it.
 
     Examples
     --------
@@ -67,12 +60,10 @@ class Plot:
         *,
         height: float,
         left: float = 44.0,
-        right: float = 14.0,
         top: float = 16.0,
-        bottom: float = 44.0,
     ) -> None:
         self.x, self.y, self.frame_height = x, y, height
-        self.left, self.right, self.top, self.bottom = left, right, top, bottom
+        self.left, self.right, self.top, self.bottom = left, 14.0, top, 44.0
         self._marks: list[tuple[str, dict[str, object], str]] = []
 
     @property

@@ -48,12 +48,13 @@ class Progress:
     note: str = doc("Intermediate result, for display.", default="")
 
     @classmethod
-    def of_growing_stages(cls, task: str, stage: int, stages: int, arms: int, note: str) -> Self:
-        """Return the progress of a recursion over joint states.
+    def of_growing_stages(cls, task: str, stage: int, stages: int, arms: int, states: int) -> Self:
+        """Return the progress of a recursion over joint states, `states` of them so far.
 
         Stages up to t have about t ** (2 arms) states in all, so that is what the work is.
         """
         share = (stage / stages) ** (2 * arms)
+        note = f"stage {stage} of {stages}, {states:,} states"
         return cls(task, round(1000 * share), 1000, note)
 
 

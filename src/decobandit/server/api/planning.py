@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from fastapi import Request, Response
 from fastapi.responses import HTMLResponse
 from starlette.concurrency import run_in_threadpool
@@ -111,19 +113,9 @@ async def trial_create(request: Request, _: Caller, body: sent.CreateIn) -> Resp
         problem, design = await run_in_threadpool(
             checked_design, body.problem, limits, most_stages=most
         )
-        trial = await start_trial(
-            request,
-            problem,
-            policy=body.policy,
-            name=body.name,
-            seed=body.seed,
-            tol=body.tol,
-            ties=body.ties,
-            bound=body.bound,
-            rules=None if design is None else design.rules,
-            max_open=body.max_open,
-            max_cancelled=body.max_cancelled,
-        )
+        rules, settings = None if design is None else design.rules, dict(body)
+        del settings["problem"]
+        trial = await start_trial(request, problem, rules=rules, **settings)
         status = await run_in_threadpool(trial.status)
         return answer(status.to_dict() | {"stale": []}, 201)
 
@@ -185,34 +177,21 @@ async def start_trial(
     request: Request,
     problem: problems.Problem,
     *,
-    policy: str,
     name: str | None,
     seed: int | None = None,
-    tol: float = 1e-4,
-    ties: str = problems.DEFAULT_TIES,
-    bound: bool | None = None,
-    rules: problems.Rules | None = None,
     max_open: int | None = None,
     max_cancelled: int | None = None,
+    **settings: Any,
 ) -> Trial:
-    """As `create_trial`, by the sender of a request."""
+    """As `create_trial`, by the sender of a request; settings: of `make_settings`."""
     store, long_work = request.app.state.store, request.app.state.long_work
     assert isinstance(long_work, LongWork)
     limits = chosen_limits(default_limits(problem), max_open, max_cancelled)
     title = await run_in_threadpool(free_name, name, store)  # before the long work
-    settings = await long_work.run(
-        request,
-        "trial",
-        make_settings,
-        problem,
-        policy=policy,
-        ties=ties,
-        seed=trial_seed(seed),
-        tol=tol,
-        bound=bound,
-        rules=rules,
+    solved = await long_work.run(
+        request, "trial", make_settings, problem, seed=trial_seed(seed), **settings
     )
     by = request.state.principal.name
     return await run_in_threadpool(
-        enter_trial, settings, name=title, store=store, by=by, limits=limits
+        enter_trial, solved, name=title, store=store, by=by, limits=limits
     )
