@@ -265,8 +265,7 @@ class Rewards:
 
     def __init__(self, problem: Problem, group: Group, graph: ArmGraph) -> None:
         T = problem.horizon
-        # that one arm may take: single pulls of a stage are of different arms
-        self.units = problem.units if problem.repeat else 1
+        self.units = problem.most_units
         self.per_stage = self.units * graph.steps
         self.base = graph.pulls * group.reward_base[:T]
         self.factor = graph.pulls * group.reward_factor[:T]

@@ -133,11 +133,11 @@ class OneArmValues:
     ) -> None:
         self.problem = check_problem(problem)
         self.prices = price_array(prices, problem)
-        self.units = problem.units if problem.repeat else 1
+        self.units = problem.most_units
         self._tables: _Slabs | _Rows | _Chains
         if problem.is_restless:
             self._tables = _Chains(problem, self.prices, grid_of(problem, grid))
-        elif problem.is_binary and not problem.repeat:
+        elif problem.single_binary:
             grid_of(problem, grid)
             self._tables = _Slabs(
                 problem, self.prices, KEPT_BYTES if kept_bytes is None else kept_bytes

@@ -276,7 +276,7 @@ def _followed(
     policy: Policy, truth: Any, limit: int, progress: Report | None, watch: Watch | None
 ) -> Total:
     """By compiled loops where they serve the policy, else by asking it."""
-    if policy.problem.is_binary and not policy.problem.repeat:
+    if policy.problem.single_binary:
         if watch is None and serves_two_arms(policy, limit) and not _draws_unknown(policy):
             return follow_two_arms(policy, truth, progress)
         if policy.has_table:

@@ -112,7 +112,7 @@ class Forward:
         self.limit, self.progress, self.watch = min(limit, LIMIT_STATES), progress, watch
         self.arms: list[ArmStates] = states_of_arms(self.problem, truth, moments=truth is not None)
         self.merged = truth is None and merges(policy)
-        self.unit = self.problem.unit if self.problem.repeat else 1
+        self.unit = self.problem.unit
         self.survival = self.problem.survival
 
     def run(self) -> Total:

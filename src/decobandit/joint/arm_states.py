@@ -250,7 +250,6 @@ def states_of_arms(
     """
     refuse_infinite(problem, "exact values")
     shared: dict[object, ArmStates] = {}
-    unit = problem.unit if problem.repeat else 1
     states = []
     for arm, k in enumerate(problem.group_of_arm.tolist()):
         parameter = None if truth is None else truth[arm]
@@ -259,7 +258,7 @@ def states_of_arms(
             shared[k, parameter] = RestlessStates(problem.groups[k], problem.horizon)
         elif (k, parameter) not in shared:
             shared[k, parameter] = ArmStates(
-                problem.groups[k], unit, truth=parameter, moments=moments
+                problem.groups[k], problem.unit, truth=parameter, moments=moments
             )
         states.append(shared[k, parameter])
     return states

@@ -253,7 +253,7 @@ def _by_shapes(
 def has_kernel(problem: Problem) -> bool:
     """Whether compiled recursions serve it: good and bad outcomes, single pulls."""
     plain = problem.deployed == 1 and not problem.may_wait
-    return problem.is_binary and not problem.repeat and plain
+    return problem.single_binary and plain
 
 
 def _to_int(number: float) -> int:

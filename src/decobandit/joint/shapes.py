@@ -36,11 +36,6 @@ MAX_COUNTING_WORK = 5e7  # additions; a problem that needs more has too many sta
 # -- sizes ----------------------------------------------------------------------------------------
 
 
-def most_units(problem: Problem) -> int:
-    """Units that one arm may take at a stage."""
-    return problem.units if problem.repeat else 1
-
-
 def number_of_allotments(problem: Problem) -> int:
     """Ways to share the units of a stage among the arms."""
     arms, units = problem.n_arms, problem.units
@@ -68,9 +63,9 @@ def stored_states(problem: Problem, stages: int | None = None) -> list[float]:
     ):
         return [inf] * (stages + 1)
     if problem.may_wait:
-        by_units = np.cumsum(_states_by_units(problem, units, most_units(problem) * stages))
+        by_units = np.cumsum(_states_by_units(problem, units, problem.most_units * stages))
         return [float(by_units[problem.units * t]) for t in range(stages + 1)]
-    if most_units(problem) == problem.units:  # no arm is limited by the number of stages
+    if problem.most_units == problem.units:  # no arm is limited by the number of stages
         return [float(x) for x in _states_by_units(problem, units, units)[:: problem.units]]
     return [float(_states_by_units(problem, problem.units * t, t)[-1]) for t in range(stages + 1)]
 
@@ -119,7 +114,7 @@ def sorted_shapes(problem: Problem, stage: int) -> Iterator[Shape]:
     if problem.is_restless:
         yield (0,) * problem.n_arms
         return
-    most = most_units(problem) * stage
+    most = problem.most_units * stage
 
     def fill(groups: Sequence[int], left: int) -> Iterator[tuple[Shape, ...]]:
         if not groups:

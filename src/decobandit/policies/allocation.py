@@ -89,7 +89,7 @@ def check_turn(problem: Problem, stage: int, state: State) -> None:
         raise InvalidArgument(
             f"state: {len(state.pulls)} arms; the problem has {problem.n_arms}", field="state"
         )
-    most = stage * (problem.pulls_per_stage if problem.repeat else 1)
+    most = stage * problem.most_units * problem.unit
     if max(state.pulls) > most:
         raise InvalidArgument(
             f"state: {max(state.pulls)} pulls of one arm by stage {stage}", field="state"

@@ -207,7 +207,7 @@ class IndexPolicy(Policy):
         if self.problem.may_wait:
             return False
         tabled = self.by_arm or type(self).stage_index is not IndexPolicy.stage_index
-        return tabled and self.problem.is_binary and not (self.batches or self.selects_only)
+        return tabled and self.problem.single_binary and not self.selects_only
 
     @property
     def has_own_index(self) -> bool:

@@ -110,8 +110,7 @@ class KnowledgeGradientPolicy(SharesPolicy):
     @cached_property
     def has_loop(self) -> bool:
         problem = self.problem
-        steady = problem.is_binary and same_rewards(problem, 0, problem.horizon)
-        return steady and not problem.repeat
+        return problem.single_binary and same_rewards(problem, 0, problem.horizon)
 
     def play(self, episodes: Episodes, first: int, last: int, rng: np.random.Generator) -> None:
         """Play stages first..last-1 of all episodes."""

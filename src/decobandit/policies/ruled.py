@@ -121,7 +121,7 @@ class RuledPolicy(Policy):
 
     def in_units(self, chances: Floats, rng: np.random.Generator | None = None) -> Ints:
         """Share the pulls of a stage by these probabilities, (E, K)."""
-        units = self.problem.units if self.problem.repeat else 1
+        units = self.problem.most_units
         exact = chances * units
         if np.abs(exact - np.rint(exact)).max(initial=0.0) < 1e-9:
             nearest: Ints = np.rint(exact).astype(np.int64)

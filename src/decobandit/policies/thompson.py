@@ -106,7 +106,7 @@ class ThompsonPolicy(IndexPolicy):
     def select(
         self, stage: int, state: State, rng: np.random.Generator | None = None
     ) -> tuple[int, ...]:
-        single = self.problem.is_binary and not (self.batches or self.problem.may_wait)
+        single = self.problem.single_binary and not self.problem.may_wait
         if rng is None or not single or stage >= self.problem.horizon:
             return super().select(stage, state, rng)
         from scipy.special import expit  # late: trials do not need scipy
@@ -127,8 +127,8 @@ class ThompsonPolicy(IndexPolicy):
 
     @property
     def has_distribution(self) -> bool:
-        single = self.problem.pulls_per_stage == 1 and not self.batches
-        return single and self.problem.is_binary and not self.problem.may_wait
+        single = self.problem.single_binary and self.problem.pulls_per_stage == 1
+        return single and not self.problem.may_wait
 
     def distribution(self, stage: int, state: State) -> Distribution:
         check_turn(self.problem, stage, state)
@@ -194,7 +194,7 @@ class ThompsonPolicy(IndexPolicy):
 
     @property
     def has_loop(self) -> bool:
-        return self.problem.is_binary and not self.batches
+        return self.problem.single_binary
 
     @cached_property
     def bins(self) -> Bins | None:

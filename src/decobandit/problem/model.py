@@ -440,7 +440,12 @@ class Problem(Shown, ProblemFields):
     @property
     def most_pulls(self) -> int:
         """Pulls that one arm may take in all stages."""
-        return self.horizon * (self.pulls_per_stage if self.repeat else 1)
+        return self.horizon * self.most_units * self.unit
+
+    @property
+    def most_units(self) -> int:
+        """Units that one arm may take at a stage; different arms are pulled once each."""
+        return self.units if self.repeat else 1
 
     @property
     def units(self) -> int:
@@ -511,6 +516,11 @@ class Problem(Shown, ProblemFields):
     def is_binary(self) -> bool:
         """Whether all outcomes are good or bad."""
         return all(group.is_binary for group in self.groups)
+
+    @property
+    def single_binary(self) -> bool:
+        """Whether different arms with good and bad outcomes are pulled, which kernels serve."""
+        return self.is_binary and not self.repeat
 
     @property
     def is_restless(self) -> bool:

@@ -31,7 +31,7 @@ WAVE_BYTES = 512 * 2**20  # of the states of all chunks that are under way toget
 def has_loops(turns: Turns, problem: Problem) -> bool:
     """Whether all policies play single pulls of good and bad outcomes by compiled loops."""
     compiled = all(policy.has_loop or policy.has_table for policy, _ in turns)
-    return compiled and problem.is_binary and not problem.repeat and not problem.may_wait
+    return compiled and problem.single_binary and not problem.may_wait
 
 
 class _Player:

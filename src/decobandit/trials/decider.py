@@ -65,8 +65,7 @@ class Decider:
         self.settings = settings
         prices, policy = settings.prices, settings.make_policy()
         problem = settings.problem
-        served = prices is not None and not problem.repeat and problem.is_binary
-        served = served and problem.budget is None
+        served = prices is not None and problem.single_binary and problem.budget is None
         cones = Cones(problem, prices) if served else None  # type: ignore[arg-type]
         self.cones = cones  # None: no prices, prices of units, or non-binary outcomes
         self.tables = Once(lambda: cones or _tables(settings))
