@@ -6,7 +6,7 @@ from abc import abstractmethod
 
 import numpy as np
 
-from ..problem import Problem, State, States, break_tie, tie_tolerance, tied_arms
+from ..problem import Problem, State, break_tie, tie_tolerance, tied_arms
 from ..support import Floats, InvalidArgument
 from .allocation import check_turn
 from .base import Policy
@@ -26,22 +26,6 @@ class ArmArrays:
     def posterior(self, state: State) -> tuple[Floats, Floats]:
         """Beta(a, b) of every arm: a and b, each (arms,)."""
         return self.alpha + np.array(state.good), self.beta + np.array(state.bad)
-
-    def posteriors(self, states: States) -> tuple[Floats, Floats]:
-        """Return posterior parameters of many states, each (E, K)."""
-        return self.alpha + states.stats[..., 0], self.beta + states.stats[..., 1]
-
-    def expected_rewards(self, stage: int, states: States) -> Floats:
-        """Return the expected reward of a pull of every arm in many states, (E, K)."""
-        a, b = self.posteriors(states)
-        spread = self.good[stage] - self.bad[stage]
-        return np.asarray(self.bad[stage] + spread * (a / (a + b)), dtype=np.float64)
-
-    def draws(self, stage: int, states: States, number: int, rng: np.random.Generator) -> Floats:
-        """Mean rewards drawn from the posteriors of many states, (E, number, K)."""
-        a, b = self.posteriors(states)
-        p = rng.beta(a[:, None, :], b[:, None, :], size=(len(a), number, a.shape[1]))
-        return np.asarray(self.bad[stage] + (self.good[stage] - self.bad[stage]) * p)
 
     def expected_reward(self, stage: int, state: State) -> Floats:
         """Return bad + (good - bad) a / (a + b) of every arm, (arms,)."""

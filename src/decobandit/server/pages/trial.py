@@ -110,34 +110,24 @@ def _run_page(
     caller, ledger = request.state.principal, ledger_of(trial.store, trial.id)
     full, numbers = trial.status_at(ledger), _numbers(caller, ledger)
     saw(request, trial)
+    first = "" if refused is None else refused.allocation
     pending = [_shown_to(caller, slot, trial) for slot in full.open]
-    current = next((slot for slot in pending if slot.id == now), None)
-    if current is None and not done and not find and len(pending) == 1:
-        current = pending[0]
-    slots = ledger.allocations
-    rest = [slot for slot in pending if slot is not current]
-    waiting = matching(rest, numbers, find)
-    pages = max(1, -(-len(waiting) // MAX_WAITING))
-    start = (min(number, pages) - 1) * MAX_WAITING
+    alone = not done and not find and len(pending) == 1
+    current = next((slot for slot in pending if alone or slot.id == now), None)
+    waiting = matching([slot for slot in pending if slot is not current], numbers, find)
+    slots, kinds = ledger.allocations, models_of_slots(ledger)
     recent = [slot for slot in reversed(slots.values()) if slot.told][:LATEST_OUTCOMES]
-    if refused is not None:  # its form comes first
-        waiting.sort(key=lambda slot: slot.id != refused.allocation)
-        recent.sort(key=lambda slot: slot.id != refused.allocation)
+    for listed in (waiting, recent):  # a form that was refused comes first
+        listed.sort(key=lambda slot: slot.id != first)
     before = None if done not in slots else _shown_to(caller, slots[done], trial)
-    kinds, outcome = models_of_slots(ledger), ""
-    if before is not None and before.outcome is not None:
-        outcome = _outcome(kinds[done], before.outcome)
-    shown = waiting[start : start + MAX_WAITING]
-    forms = [("tell", slot.id) for slot in (*shown, current) if slot is not None]
-    forms += [("correct", slot.id) for slot in recent]
     ended = full.finished or full.stopped is not None
     over = (ended or full.state != "running") and not caller.blinded
+    stale = stale_ids(ledger.since, request.app.state.limits.stale_after)
     return page(
         request,
         "run.html.j2",
         200 if refused is None else refused.status,
         refused=refused,
-        elsewhere=refused is not None and (refused.form, refused.allocation) not in forms,
         models={_called(caller, arm, trial): model for arm, model in ledger.kinds.items()},
         upcoming=_upcoming(full),
         trial=trial,
@@ -145,24 +135,40 @@ def _run_page(
         state=full.state,
         now=current,
         numbers=numbers,
-        waiting=shown,
-        any_waiting=bool(rest),
+        any_waiting=len(pending) > (current is not None),
         find=find,
         browsing="find" in request.query_params or "page" in request.query_params,
-        number=min(number, pages),
-        pages=pages,
-        others=len(waiting) - len(shown),
         over=over,
         **(result_cards(report_for(request, trial)) if over else {}),
-        stale={
-            allocation: ledger.since[allocation]
-            for allocation in stale_ids(ledger.since, request.app.state.limits.stale_after)
-        },
+        stale={allocation: ledger.since[allocation] for allocation in stale},
         kinds=kinds,
-        said=_confirmation(before, numbers.get(done, ""), outcome, blinded=caller.blinded),
+        said=_confirmation(before, numbers.get(done, ""), kinds, blinded=caller.blinded),
         status=None if caller.blinded else full,
         told=[] if caller.blinded else recent,
+        **_page_of_forms(waiting, number, current, recent, refused),
     )
+
+
+def _page_of_forms(
+    waiting: Sequence[trials.Allocation],
+    number: int,
+    current: trials.Allocation | None,
+    recent: Sequence[trials.Allocation],
+    refused: Refused | None,
+) -> dict[str, Any]:
+    """Return a page of pending allocations, and whether the refused form is elsewhere."""
+    pages = max(1, -(-len(waiting) // MAX_WAITING))
+    number = min(number, pages)
+    shown = waiting[(number - 1) * MAX_WAITING : number * MAX_WAITING]
+    forms = [("tell", slot.id) for slot in (*shown, current) if slot is not None]
+    forms += [("correct", slot.id) for slot in recent]
+    return {
+        "waiting": shown,
+        "number": number,
+        "pages": pages,
+        "others": len(waiting) - len(shown),
+        "elsewhere": refused is not None and (refused.form, refused.allocation) not in forms,
+    }
 
 
 def _numbers(caller: Principal, ledger: Ledger) -> Mapping[str, int | str]:
@@ -213,7 +219,11 @@ def saw(request: Request, trial: trials.Trial) -> None:
 
 
 def _confirmation(
-    slot: trials.Allocation | None, number: int | str, outcome: str, *, blinded: bool
+    slot: trials.Allocation | None,
+    number: int | str,
+    kinds: Mapping[str, ArmModel],
+    *,
+    blinded: bool,
 ) -> str:
     """Confirm the last action; blinded: without the outcome, which may not be their own."""
     if slot is None or (slot.state == "open" and not slot.told):
@@ -223,8 +233,9 @@ def _confirmation(
     arm = slot.arm or f"{slot.size} pulls"
     if slot.state == "cancelled":
         return f"Allocation cancelled: {arm}, allocation {number}."
-    if blinded or not outcome:
+    if blinded or slot.outcome is None:
         return f"Outcome recorded for {arm}, allocation {number}."
+    outcome = _outcome(kinds[slot.id], slot.outcome)
     return f"Recorded: {outcome} for {slot.arm}, allocation {number}."
 
 
