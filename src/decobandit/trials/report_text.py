@@ -84,10 +84,8 @@ def trial_page(report: TrialReport) -> str:
         summary=_summary(report),
         best_bound=digits(report.best_bound, 3) + ("" if kind is None else f" ({MEANINGS[kind]})"),
         results=results(report),
-        control=_rule(report, "control"),
-        compared_by=VALUES[str(_rule(report, "compare") or "reward")],
-        segments=[_segment(report, one) for one in report.segments],
-        looks=look_columns(report) if report.looks else None,
+        segments=[(one.name, segment_results(report, one)) for one in report.segments],
+        looks=_looks(report),
         shares=shares(report),
         deviation_line=_deviation_line(report),
         most_lines=MAX_LINES,
@@ -196,23 +194,20 @@ def results(report: TrialReport, *, notes: bool = True) -> Markup:
     )
 
 
-def _segment(report: TrialReport, segment: SegmentReport) -> dict[str, object]:
+def segment_results(report: TrialReport, segment: SegmentReport) -> list[Markup]:
     """Return sentences, tables, figure and looks of one segment."""
     verb = "is" if segment.pending == 1 else "are"
     pending = f", {segment.pending} {verb} pending" if segment.pending else ""
     one = replace(report, **{name: getattr(segment, name) for name in _SHOWN_OF_SEGMENT})
-    return {
-        "name": segment.name,
-        "sentences": [
-            f"Planned share of the visitors: {segment.share:g}. {segment.told} of "
-            f"{segment.allocated} outcomes are recorded{pending}.",
-            f"Stopped by the rules: {segment.stopped}." if segment.stopped else "",
-            declared(one),
-            f"Dropped at looks: {', '.join(segment.dropped)}." if segment.dropped else "",
-        ],
-        "results": results(one, notes=False),
-        "looks": look_columns(one) if segment.looks else None,
-    }
+    sentences = [
+        f"Planned share of the visitors: {segment.share:g}. {segment.told} of "
+        f"{segment.allocated} outcomes are recorded{pending}.",
+        f"Stopped by the rules: {segment.stopped}." if segment.stopped else "",
+        declared(one),
+        f"Dropped at looks: {', '.join(segment.dropped)}." if segment.dropped else "",
+    ]
+    texts = [html.paragraph(text) for text in sentences if text]
+    return [*texts, results(one, notes=False), _looks(one)]
 
 
 _SHOWN_OF_SEGMENT = ("arms", "looks", "declared", "stopped", "dropped")
@@ -237,6 +232,16 @@ def look_columns(report: TrialReport) -> tuple[list[str], list[list[str]]]:
         cells = [probability(look.probabilities.get(arm)) for arm in arms]
         rows.append([str(look.outcomes), *cells, "; ".join(effects) or "went on"])
     return arms, rows
+
+
+def _looks(report: TrialReport) -> Markup:
+    if not report.looks:
+        return Markup("")
+    arms, looks = look_columns(report)
+    control, value = _rule(report, "control"), VALUES[str(_rule(report, "compare") or "reward")]
+    return html.render_parts(
+        "trial_looks.html.j2", arms=arms, looks=looks, control=control, compared_by=value
+    )
 
 
 def shares(report: TrialReport) -> list[Markup]:
