@@ -266,7 +266,8 @@ def _print_plan(trial: Trial, db: str | None) -> None:
     for name, settings in segments.items():
         print(f"{name}: {settings.problem.described()}")
         if settings.best_bound is not None:
-            print(f"  {said_of(settings.best_bound)}, of those that count its visitors only")
+            bound = f"{settings.best_bound.value:.6f} ({settings.best_bound.meaning})"
+            print(f"  policies that count its visitors only earn at most {bound}")
     if not segments and best is None:
         print(f"{trial.policy} needs no prices; no bound: the dual was not solved")
     elif best is not None:

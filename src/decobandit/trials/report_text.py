@@ -201,7 +201,13 @@ def segment_results(report: TrialReport, segment: SegmentReport) -> list[Markup]
     one = replace(report, **{name: getattr(segment, name) for name in _SHOWN_OF_SEGMENT})
     sentences = [
         f"Planned share of the visitors: {segment.share:g}. {segment.told} of "
-        f"{segment.allocated} outcomes are recorded{pending}.",
+        f"{segment.allocated} outcomes are recorded{pending}."
+        + (
+            ""
+            if segment.upper_bound is None
+            else f" Policies that count its visitors only earn at most "
+            f"{digits(segment.upper_bound, 3)} in expectation, at the start."
+        ),
         f"Stopped by the rules: {segment.stopped}." if segment.stopped else "",
         declared(one),
         f"Dropped at looks: {', '.join(segment.dropped)}." if segment.dropped else "",
