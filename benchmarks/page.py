@@ -20,6 +20,7 @@ HEADINGS = {
     "kinds": "Non-binary outcomes",
     "many_trials": "Many trials in one database",
     "start": "Compilation and start-up",
+    "resources": "Resources",
     "restless": "Restless arms",
     "simulation": "Simulation",
     "errors": "Standard errors of simulations",

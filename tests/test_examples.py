@@ -225,6 +225,17 @@ def check_budget(names: Names) -> None:
         assert np.all(np.array(row) < np.array(names["bounds"]))
 
 
+def check_resources(names: Names) -> None:
+    """The bound is concave in the nurses, and their price is its slope."""
+    slopes, prices = np.diff(names["bounds"]), names["prices"][:, 0]
+    assert np.all(slopes <= prices[:-1] + 0.02)
+    assert np.all(slopes >= prices[1:] - 0.02)
+    for name, least in (("deco", 0.95), ("greedy", 0.6)):
+        earned = np.array(names["values"][name]) / names["bounds"]
+        assert np.all(earned > least)
+        assert np.all(earned < 1.005)
+
+
 def check_machine_repair(names: Names) -> None:
     """The bound is concave in the crews, and its slope is the sum of the prices."""
     slopes = np.diff(names["bounds"])
@@ -388,6 +399,7 @@ CHECKS: dict[str, Callable[[Names], None]] = {
     "plot_judgements": check_judgements,
     "plot_platform_trial": check_platform_trial,
     "plot_budget": check_budget,
+    "plot_resources": check_resources,
     "plot_machine_repair": check_machine_repair,
     "plot_health_calls": check_health_calls,
     "plot_random_end": check_random_end,

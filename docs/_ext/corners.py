@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from string import ascii_lowercase, ascii_uppercase
 from typing import Any
 
 PAGE = Path(__file__).parents[1] / "reference" / "corners.md"
@@ -21,11 +22,11 @@ Which functions support which problems, by outcome model, each with single pulls
 different arms per stage (2) and batches in units (b). The table is computed by running every
 function on a small problem of every combination (`python docs/_ext/corners.py`), and a test checks
 it. `+` means supported; a letter refers to an error message below. The last columns are binary
-arms with a random end, with windows, with a shortlist and with a budget.
+arms with a random end, with windows, with a shortlist, with a budget and with resources.
 
 """
 SHAPES = {
-    "1": {},
+    "1": {"pulls_per_stage": 1},
     "2": {"pulls_per_stage": 2},
     "b": {"pulls_per_stage": 4, "repeat": True, "unit": 2},
 }
@@ -82,16 +83,19 @@ def arm_of(outcome: str) -> Callable[[int], Any]:
     return arms[outcome]
 
 
+LETTERS = ascii_uppercase + ascii_lowercase  # of refusals
 FAILED = "fails:"  # in place of a refusal: the test does not accept it
 FEATURES: dict[str, dict[str, Any]] = {
     "random end": {"horizon": {"survival": [1.0, 0.6]}},
     "windows": {},
     "shortlist": {"terminal": {"deploy": 2.0, "deploy_arms": 2}},
     "budget": {"budget": 6.0},
+    "resources": {"resources": {"nurse": 4.0}},
 }
 ARM_FEATURES = {
     "windows": lambda k: {"available": [1, 2] if k == 2 else None},
     "budget": lambda k: {"cost": 1.0 + k},
+    "resources": lambda k: {"uses": {"nurse": 1.0 + k}},
 }
 OUTCOMES = (*TRUTHS, *FEATURES)
 
@@ -116,7 +120,7 @@ def _truth(outcome: str) -> Any:
 def _simulated(problem: Any, policies: Any = ("greedy", "equal"), **options: Any) -> Any:
     from decobandit import simulate
 
-    policies = policies if problem.budget is None else ("greedy",)
+    policies = ("greedy",) if problem.may_wait else policies
     sizes = {"draws": 20, "per_draw": 2, "rng": 1}
     return simulate(problem, list(policies), **(sizes | options))
 
@@ -227,7 +231,7 @@ def page(cells: dict[str, dict[tuple[str, str], str]]) -> str:
             signs = ""
             for shape in SHAPES:
                 note = row[outcome, shape]
-                signs += letters.setdefault(note, chr(ord("A") + len(letters))) if note else "+"
+                signs += letters.setdefault(note, LETTERS[len(letters)]) if note else "+"
             marks.append(f"`{signs}`")
         rows.append(f"| {name} | {' | '.join(marks)} |")
     head = [f"| | {' | '.join(OUTCOMES)} |", "|---" * (1 + len(OUTCOMES)) + "|"]

@@ -88,7 +88,7 @@ def print_recommendation(result: policies.Recommendation) -> None:
     print_table(title, columns, map(row, ranked[:MOST_ROWS]), text=["", "arm"])
     if len(ranked) > MOST_ROWS:
         print(f"({len(ranked) - MOST_ROWS} more arms, none of a higher rank)")
-    pulled = ", ".join(_pulled(result)) or "nothing that the budget pays is worth its price"
+    pulled = ", ".join(_pulled(result)) or "nothing that can be paid for is worth a pull"
     print(("deploy: " if result.deploy else "pull: ") + pulled)
 
 

@@ -201,13 +201,21 @@ def arms_that_move_at_rest() -> None:
     evaluation.evaluate(problem, "deco")
 
 
+def shared_resources() -> None:
+    """Compile prices and policies of arms that share resources or a budget."""
+    arms = tuple(problems.Arm(name=name, uses={"bed": 1}) for name in "abc")
+    problem = problems.Problem(arms=arms, horizon=3, resources={"bed": 2})
+    prices.solve(problem, tol=1e-7)
+    simulation.simulate(problem, ["deco", "thompson"], draws=2)
+
+
 EVERYDAY: tuple[Part, ...] = (
     *(prices_and_deco, optima_and_gittins, chances_of_the_best, simulated_policies),
     *(episodes_and_markets, information_bounds, default_policy, smoothed_dual),
 )
 RARER: tuple[Part, ...] = (
     *(batches, other_outcomes, several_pulls, rarer_policies, calibrated_states),
-    arms_that_move_at_rest,
+    *(arms_that_move_at_rest, shared_resources),
 )
 
 

@@ -201,7 +201,7 @@ class DecoPolicy(IndexPolicy):
         return super().indices(stage, state)
 
     def arm_index(self, stage: int, group: int, stats: Stats) -> ArmIndex:
-        if not self.problem.is_binary or self.batches:
+        if not (self.problem.is_binary and self.splits_index):
             return super().arm_index(stage, group, stats)
         terms = self._terms(stage, group, int(stats[0]), int(stats[1]))
         return ArmIndex(

@@ -382,8 +382,9 @@ class IndexPolicy(Policy):
         if self.per_cost:
             order = order / np.maximum(cost, FREE * max(cost.max(), TINIEST))[:, None]
         given = np.zeros(order.shape[:2], np.int64)
-        shared = (problem.unit * uses, left, pulls, problem.units)
-        give_within(np.ascontiguousarray(order), worth, *shared, self._tolerance, SLACK, given)
+        offered = (np.ascontiguousarray(order), worth, problem.unit * uses, left)
+        settings = (problem.units, problem.resources is not None, self._tolerance, SLACK)
+        give_within(*offered, pulls, *settings, given)
         return given
 
     def unit_worths(

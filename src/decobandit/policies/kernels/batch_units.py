@@ -61,11 +61,12 @@ def give_by_index(
 
 
 @compiled
-def give_within(order, worth, uses, left, pulls, units, tolerance, slack, given):
+def give_within(order, worth, uses, left, pulls, units, by_worth, tolerance, slack, given):
     """Unit by unit to the arm of the largest order that is worth it and fits what is left.
 
     order, worth (E, K, most): of the next unit of an arm, which must be worth more than nothing;
-    uses (K, rows), left (E, rows). Of equal ones the arm with the fewest pulls (E, K) so far.
+    uses (K, rows), left (E, rows). Of equal ones the arm with the fewest pulls (E, K) so far;
+    by_worth: before that, the one that is worth most, since what a stage leaves unused is lost.
     """
     E, K, most = order.shape
     rows = uses.shape[1]
@@ -75,7 +76,7 @@ def give_within(order, worth, uses, left, pulls, units, tolerance, slack, given)
         for r in range(rows):
             room[r] = left[e, r] * (1.0 + slack) + slack
         for _ in range(units):
-            best, arm = -np.inf, -1
+            best, most_worth, arm = -np.inf, -np.inf, -1
             for k in range(K):
                 n = given[e, k]
                 if n >= most or worth[e, k, n] <= 0.0 or order[e, k, n] < best - tolerance:
@@ -85,10 +86,11 @@ def give_within(order, worth, uses, left, pulls, units, tolerance, slack, given)
                     fits = fits and uses[k, r] <= room[r]
                 if not fits:
                     continue
-                if order[e, k, n] > best + tolerance or pulls[e, k] + n < (
-                    pulls[e, arm] + given[e, arm]
-                ):
-                    arm = k
+                gain = worth[e, k, n] - most_worth if by_worth else 0.0
+                first = order[e, k, n] > best + tolerance or gain > tolerance
+                fewer = arm >= 0 and pulls[e, k] + n < pulls[e, arm] + given[e, arm]
+                if first or (fewer and gain >= -tolerance):
+                    arm, most_worth = k, worth[e, k, n]
                 best = max(best, order[e, k, n])
             if arm < 0:
                 break
