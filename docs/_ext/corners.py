@@ -39,6 +39,7 @@ TRUTHS = {
     "Markov": ["-"] * 3,
     "mixed": [0.3, [0.2, 0.3, 0.5], "-"],
     "restless": ["-"] * 3,
+    "two-level": ["-"] * 3,
 }
 
 
@@ -56,6 +57,7 @@ def arm_of(outcome: str) -> Callable[[int], Any]:
         MarkovState,
         NormalNormal,
         Reward,
+        TwoLevel,
     )
 
     steps = {
@@ -78,6 +80,9 @@ def arm_of(outcome: str) -> Callable[[int], Any]:
             prior=Chain([[0.9, 0.1], [0.2, 0.8]], [[1, 0], [0.7, 0.3]], [1, 0], [0.5, 0.1 * k]),
         ),
     }
+    arms["two-level"] = lambda k: Arm(
+        name=f"a{k}", prior=TwoLevel(low=0.2, high=0.6, up=0.05, down=0.1, start=0.3 + 0.1 * k)
+    )
     mixed = ("binary", "categorical", "Markov")
     arms["mixed"] = lambda k: arms[mixed[k % 3]](k)
     return arms[outcome]
