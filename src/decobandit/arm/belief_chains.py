@@ -20,13 +20,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..problem import TwoLevelModel
-from ..support import Floats, Ints
+from ..problem import DriftModel, TwoLevelModel
+from ..support import Floats, Ints, TooLarge
+from .grids import contracted_law, loss
 
 LANDINGS = 1024  # of a grid of beliefs, where nothing else is asked for
 MIN_LANDINGS = 48
 COARSE_BELIEFS = 101
 GRID_STATES = 1e7  # of all stages, about, that the number of landings is chosen by
+ROUNDED = 1e-9  # of a level
 SAME_BELIEF = 1e-13  # beliefs this close count as equal: rounding
 Moves = tuple[Ints, Ints, Floats]  # number of ways from every state; where they lead; weights
 
@@ -178,3 +180,156 @@ def _inwards(
     part = np.where(room, (mean - landings[first]) / width, 0.0)
     to = np.stack([np.where(room, first, rest), np.where(room, last, rest)], axis=1)
     return to, np.stack([1.0 - part, part], axis=1)
+
+
+# Means that do a random walk: states are levels of the variance of the mean, and means on a lattice
+# of spacing h. V is convex in the mean, and it rises with the variance: who knows less of a mean
+# that is spread as much could be told more. Levels are v0 + j q / r, q the variance of a step of
+# the walk and j an integer: a rest leads r levels up, exactly, and the mean stays. A pull moves the
+# mean by N(0, s^2), which is shared by the lattice (`grids.chord_law`, `contracted_law`), and
+# leads to a variance that is rounded: up for values above V, down for values below it.
+#
+# Above, every level also has two far means -B and B, which chords from the ends of the lattice lead
+# to, and which are never left. The gap between V there and (f B - mu)^+ is at most f E|theta - B|
+# a stage, theta the mean then: both pulls and rests earn as much more. Below, laws are cut
+# symmetrically at the ends of the lattice.
+
+VARIANCE_STEP = 0.04  # of levels, at most, in variances of an arm that is always pulled
+MEAN_STEP = 0.6  # of the lattice, in standard deviations of a step of such an arm's mean
+DRIFT_REACH, DRIFT_STEP_REACH = 4.0, 5.0  # of the lattice and of a pull, in standard deviations
+FAR = 4.0  # far means, in ends of the lattice
+MEAN_DEVIATION = 0.8  # E|Z| of a standard normal Z, rounded up
+MAX_DRIFT_STATES = 400_000
+
+
+def drift_chain(model: DriftModel, stages: int, refine: int, *, below: bool = False) -> ArmChain:
+    """Return a grid of variances and means."""
+    q, noise, v0 = model.drift_sd**2, model.noise_sd**2, model.prior_sd**2
+    least = v0  # variance of an arm that is always pulled, at the end
+    for _ in range(stages - 1):
+        least = least * noise / (least + noise) + q
+    finer = 2.0 ** (refine / 2.0)
+    per_rest = int(np.ceil(finer * q / (VARIANCE_STEP * least)))
+    spacing, h = q / per_rest, MEAN_STEP * float(model.step_sd(np.sqrt(min(v0, least)))) / finer
+    last_sd = float(np.sqrt(v0 + stages * q))
+    half = int(np.ceil(DRIFT_REACH * last_sd / h))
+
+    def pulled_to(level: Ints) -> Ints:
+        v = v0 + level * spacing
+        place = (v * noise / (v + noise) + q - v0) / spacing
+        return (np.floor if below else np.ceil)(
+            place + (-ROUNDED if not below else ROUNDED)
+        ).astype(np.int64)
+
+    fresh = per_rest * np.arange(stages)  # levels of an arm that has not been pulled
+    levels = now = np.zeros(0, np.int64)
+    for t in range(1, stages):
+        before = np.append(now, fresh[t - 1])
+        now = np.unique(np.concatenate([now + per_rest, pulled_to(before)]))
+        levels = np.union1d(levels, now)
+        if levels.size * (2 * half + 3) > MAX_DRIFT_STATES:
+            raise TooLarge(
+                f"drifting arms: {stages} stages have more than {MAX_DRIFT_STATES} variances and "
+                "means; use fewer stages, a larger drift_sd or a coarser grid"
+            )
+    M, far = 2 * half + 1, 2 * half + 3  # means of a level; with the far ones
+    mean = h * np.arange(-half, half + 1.0)
+    edge = FAR * h * half
+    every = np.concatenate(
+        [np.tile(np.concatenate([mean, [-edge, edge]]), levels.size), np.zeros(stages)]
+    )
+    row_of_fresh = levels.size * far + np.arange(stages)
+
+    def row(level: Ints) -> Ints:
+        return far * np.clip(np.searchsorted(levels, level), 0, max(levels.size - 1, 0))
+
+    # rests: as many levels up; the last variances have no stage left
+    rest = (row(levels + per_rest)[:, None] + np.arange(far)).ravel()
+    rest = np.concatenate([rest, np.minimum(row_of_fresh + 1, row_of_fresh[-1])])
+    ways, to, weight = [], [], []
+    law_of = _drift_contraction if below else _drift_chords
+    for level, target in zip(levels, row(pulled_to(levels)), strict=True):
+        sd = float(model.step_sd(np.sqrt(v0 + level * spacing)))
+        offsets, law = law_of(h, sd, half, edge, np.arange(-half, half + 1))
+        at_ends = np.array([target + M, target + M + 1])
+        ways.append(np.append((law > 0.0).sum(axis=1), [1, 1]))
+        to.append(np.append((target + offsets)[law > 0.0], at_ends))
+        weight.append(np.append(law[law > 0.0], [1.0, 1.0]))
+    for j, target in zip(fresh, row(pulled_to(fresh)), strict=True):
+        if levels.size == 0 or j == fresh[-1]:  # no stage is left
+            ways.append(np.array([1]))
+            to.append(row_of_fresh[-1:])
+            weight.append(np.ones(1))
+            continue
+        sd = float(model.step_sd(np.sqrt(v0 + j * spacing)))
+        offsets, law = law_of(h, sd, half, edge, np.zeros(1, np.int64))
+        ways.append((law > 0.0).sum(axis=1))
+        to.append((target + offsets)[law > 0.0])
+        weight.append(law[law > 0.0])
+    more = np.zeros(every.size)
+    if not below:
+        more[: levels.size * far].reshape(-1, far)[:, M:] = MEAN_DEVIATION * last_sd
+
+    def places(stats: Floats) -> tuple[Ints, Floats]:
+        at = (stats[..., 2] ** 2 - v0) / spacing
+        alone = (stats[..., 0] == 0.0) | (levels.size == 0)
+        stage = np.clip(np.rint(at / per_rest).astype(np.int64), 0, stages - 1)
+        if levels.size == 0:
+            return row_of_fresh[stage][..., None], np.ones((*stage.shape, 1))
+        shift = np.clip(stats[..., 1] - model.prior_mean, -edge, edge)
+        order = np.concatenate([[M], np.arange(M), [M + 1]])
+        left, part = _between(np.concatenate([[-edge], mean, [edge]]), shift)
+        low, up = _between(levels.astype(float), at) if levels.size > 1 else (0 * stage, 0.0 * at)
+        high = np.minimum(low + 1, levels.size - 1)
+        states = [far * line + order[left + k] for line in (low, high) for k in (0, 1)]
+        weights = [a * b for a in (1.0 - up, up) for b in (1.0 - part, part)]
+        states = [np.where(alone, row_of_fresh[stage], state) for state in states]
+        return np.stack(states, axis=-1), np.stack(weights, axis=-1)
+
+    return ArmChain(
+        rest=_certain(rest),
+        pull=(np.concatenate(ways), np.concatenate(to), np.concatenate(weight)),
+        rest_reward=more,
+        reward=model.prior_mean + every + more,
+        first=(np.arange(every.size) == row_of_fresh[0]).astype(float),
+        places=places,
+        contract=None if below else lambda: drift_chain(model, stages, refine, below=True),
+    )
+
+
+def _drift_chords(h: float, sd: float, half: int, edge: float, at: Ints) -> tuple[Ints, Floats]:
+    """Return places in a level (N, J) and chances of means after a step from these points."""
+    reach = int(np.ceil(DRIFT_STEP_REACH * sd / h))
+    G = loss(h * np.arange(-reach, reach + 1.0), sd)
+    point = np.clip(at[:, None] + np.arange(-reach, reach + 1), -half, half)
+    now = h * at[:, None]
+    x = np.concatenate(
+        [np.full((at.size, 1), -edge), h * point, np.full((at.size, 1), edge)], axis=1
+    )
+    beyond = np.concatenate(
+        [edge + now, G[point - at[:, None] + reach], np.zeros((at.size, 1))], axis=1
+    )
+    width = np.diff(x, axis=1)
+    slope = np.diff(beyond, axis=1) / np.where(width > 0.0, width, 1.0)
+    ends = np.where(np.arange(slope.shape[1]) <= reach, slope[:, :1], slope[:, -1:])
+    slope = np.where(width > 0.0, slope, ends)
+    none = np.zeros((at.size, 1))
+    law = np.maximum(np.diff(np.concatenate([none - 1.0, slope, none], axis=1), axis=1), 0.0)
+    last = np.full((at.size, 1), 2 * half + 1)
+    return np.concatenate([last, point + half, last + 1], axis=1), law
+
+
+def _drift_contraction(
+    h: float, sd: float, half: int, edge: float, at: Ints
+) -> tuple[Ints, Floats]:
+    """As `_drift_chords`, of the contraction, cut where the lattice ends."""
+    reach = int(np.ceil(DRIFT_STEP_REACH * sd / h))
+    inner_and_end = contracted_law(h, sd, reach)
+    reach = inner_and_end.size // 3 - 1
+    inner, end = inner_and_end[: reach + 1], inner_and_end[reach + 1 : 2 * reach + 2]
+    cut = np.minimum(reach, half - np.abs(at))[:, None]
+    away = np.abs(np.arange(-reach, reach + 1))[None, :]
+    law = np.where(away < cut, inner[np.minimum(away, reach)], 0.0)
+    law = np.where(away == cut, end[np.minimum(away, reach)], law)
+    law = np.where(cut == 0, away == 0, law).astype(float)
+    return np.clip(at[:, None] + np.arange(-reach, reach + 1), -half, half) + half, law

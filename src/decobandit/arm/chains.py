@@ -11,10 +11,10 @@ from functools import singledispatch
 
 import numpy as np
 
-from ..problem import ArmModel, MarkovModel, Problem, TwoLevelModel
-from ..support import Cache, Floats, Ints, InvalidArgument, refuse_over
+from ..problem import ArmModel, DriftModel, MarkovModel, Problem, TwoLevelModel
+from ..support import Cache, Floats, Ints, InvalidArgument, Unsupported, refuse_over
 from .arm_states import EXACT, Grid
-from .belief_chains import ArmChain, coarse_belief_chain, two_level_chain
+from .belief_chains import ArmChain, coarse_belief_chain, drift_chain, two_level_chain
 from .kernels.chains import Chains, settle, stage_margins
 
 KEPT = 16  # chains of beliefs
@@ -42,11 +42,19 @@ make_chain.register(
     TwoLevelModel, lambda model, stages, grid: two_level_chain(model, stages, grid.refine)
 )
 
+make_chain.register(DriftModel, lambda model, stages, grid: drift_chain(model, stages, grid.refine))
+
 
 def long_run_chain(model: ArmModel) -> ArmChain:
     """Return states that no number of stages leaves; beliefs are on a coarse grid, for policies."""
     if isinstance(model, TwoLevelModel):
         return coarse_belief_chain(model)
+    if isinstance(model, DriftModel):
+        raise Unsupported(
+            "policy 'whittle' needs a long-run reward, and the means of drifting arms go anywhere; "
+            "use 'deco'",
+            field="policy",
+        )
     return make_chain(model, 1, EXACT)
 
 

@@ -79,6 +79,8 @@ class Policy(Shown, ABC):
         What it costs beside prices.
     serves_restless : bool
         Whether it serves arms that also move, or earn, while they are not pulled.
+    serves_drift : bool
+        Whether it serves those of them whose mean has a law in every state.
     requires : tuple of callables
         Requirements on the problem, each a sentence or None; see `requirements.py`.
     most_ways : int
@@ -124,6 +126,7 @@ class Policy(Shown, ABC):
     may_stop: bool = False
     requires: ClassVar[tuple[Requirement, ...]] = ()  # of the problem
     serves_restless: ClassVar[bool] = False  # arms that move at rest
+    serves_drift: ClassVar[bool] = False  # arms that move at rest, if all have a mean with a law
     selects_only: ClassVar[bool] = False  # whether it answers by its own `select` alone
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -283,7 +286,8 @@ class Policy(Shown, ABC):
             return f"policy {cls.name!r} does not keep to a budget; use 'deco' or 'greedy'"
         if problem.resources is not None and not cls.plans_resources:
             return f"policy {cls.name!r} does not share out resources; use 'deco' or 'greedy'"
-        if problem.is_restless and not cls.serves_restless:
+        drifts = cls.serves_drift and all(group.model.has_law for group in problem.groups)
+        if problem.is_restless and not (cls.serves_restless or drifts):
             return f"policy {cls.name!r} {NOT_RESTLESS}"
         sentences = (requirement(problem) for requirement in cls.requires)
         reason = next((sentence for sentence in sentences if sentence is not None), None)

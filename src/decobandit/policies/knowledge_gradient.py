@@ -37,6 +37,7 @@ class KnowledgeGradientPolicy(SharesPolicy):
 
     name = "knowledge-gradient"
     symmetric = True
+    serves_drift = True
     requires = (_batch_or_one_pull, one_deployed)
     cost = "decision"
 

@@ -67,6 +67,7 @@ class ThompsonPolicy(IndexPolicy):
     symmetric = True
     plans_budget = plans_resources = True
     per_cost = True
+    serves_drift = True
     requires = (unknown_means, _single_within_limits)
     randomised = True
 

@@ -76,6 +76,7 @@ if TYPE_CHECKING:
     from .models.markov import MarkovArm as MarkovArm
     from .models.markov import MarkovModel as MarkovModel
     from .models.markov import MarkovState as MarkovState
+    from .models.normal import DriftModel as DriftModel
     from .models.normal import NormalModel as NormalModel
     from .models.normal import NormalNormal as NormalNormal
     from .models.poisson import GammaPoisson as GammaPoisson

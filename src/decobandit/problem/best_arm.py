@@ -73,6 +73,7 @@ def best_mean_per_pull(problem: Problem) -> Floats:
 
 def _has_best_arm(problem: Problem) -> bool:
     known = all(group.model.has_law and group.terminal is None for group in problem.groups)
+    known &= not problem.is_restless
     return known and not problem.may_wait  # with a budget, the best arm may be too dear
 
 

@@ -40,8 +40,8 @@ from .fields import (
 from .groups import Group, group_of_arm, groups_of
 from .horizon import HorizonOrLaw, RandomHorizon
 from .model_base import Frozen
-from .models.markov import Chain, MarkovArm
-from .models.two_level import TwoLevel
+from .models.markov import MarkovArm
+from .models.normal import NormalNormal
 from .segments import Segment, Segments, arms_in_segment, check_segments, clock_of, segment_named
 
 FloatArray = NDArray[np.float64]
@@ -630,10 +630,15 @@ def _check_restless(problem: Problem) -> None:
         if arm.available is not None:
             rule = "must be left out: some arms move at rest"
             refuse(rule, found=arm.available, at=("arms", position, "available"))
-        if not isinstance(arm.prior, Chain | MarkovArm | TwoLevel):
-            rule = "must be chain, states or two-level: another arm moves at rest"
+        if not arm.prior.restless and not isinstance(arm.prior, MarkovArm):
+            rule = (
+                "must be chain, states, two-level or normal with drift: another arm moves at rest"
+            )
             kind = getattr(arm.prior, "kind", "beta")
             refuse(rule, found=kind, at=("arms", position, "prior", "kind"))
+        if isinstance(arm.prior, NormalNormal) and np.min(arm.reward.factor) < 0.0:
+            rule = "must be zero or more: the arm drifts"
+            refuse(rule, found=arm.reward.factor, at=("arms", position, "reward", "factor"))
 
 
 def _check_lengths(arm: Arm, position: int, horizon: int, most: int) -> None:

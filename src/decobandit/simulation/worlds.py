@@ -250,7 +250,7 @@ class World:
         """Return the distance of the drawn means of each group from its prior mean."""
         columns, sizes = [], []
         for group in self.problem.groups:
-            if group.model.has_law:
+            if group.model.has_law and not group.model.restless:
                 prior = float(group.model.mean(np.array(group.model.initial(), dtype=float)))
                 columns.append((means[:, group.members] - prior).sum(axis=1))
                 sizes.append(group.count * max(map(abs, _ends(group.model))))

@@ -384,6 +384,49 @@ class OutcomeFormat(ABC, Generic[Model]):
         return self.model.initial()
 
 
+class OutcomesInOrder(OutcomeFormat[Model]):
+    """Tallies of outcomes that are numbers, where their order matters: the outcomes themselves."""
+
+    no_tally: Stats = ()
+
+    def traced(self, outcomes: Sequence[Outcome]) -> tuple[Floats, Floats]:
+        numbers = [self.read_outcome(outcome, ()) for outcome in outcomes]
+        stats = [np.array(self.model.initial(), dtype=float)]
+        for number in numbers:
+            stats.append(self.model.update(stats[-1], np.array(number)))
+        return np.array(numbers).reshape(-1), np.array(stats)
+
+    def tally(self, outcomes: Sequence[Outcome]) -> Stats:
+        return tuple(float(self.plain(outcome)) for outcome in outcomes)
+
+    def tally_pulls(self, tally: Stats) -> int:
+        return len(tally)
+
+    def sole(self, tally: Stats) -> Outcome:
+        return self.recorded(tally[0], ())
+
+    def joined(self, tally: Stats, more: Stats) -> Stats:
+        return tally + more
+
+    def after_tally(self, stats: Stats, tally: Stats) -> Stats:
+        now = np.array(stats, dtype=float)
+        for outcome in tally:
+            now = self.model.update(now, np.array(outcome))
+        return tuple(now.tolist())
+
+    def tally_value(self, stats: Stats, tally: Stats) -> float:
+        return float(sum(tally))
+
+    def read_tally(self, text: str) -> Stats:
+        parts = [part.strip() for part in text.split("+")] if text.strip() else []
+        return tuple(self.read_outcome(part, ()) for part in parts)
+
+    def write_tally(self, tally: Stats) -> str:
+        return "+".join(map(shortest, tally))
+
+    tally_form = "outcomes in the order of the pulls, such as 1+0", "+"
+
+
 class PriorTable(Frozen):
     """A prior as files and requests have it: makes the model of an arm.
 

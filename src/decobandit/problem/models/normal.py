@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
-from ...support import Floats, InvalidArgument, refuse, shown
-from ..fields import Number, PositiveNumber
+from ...support import Floats, InvalidArgument, float_from, is_count, refuse, shown
+from ..fields import NotNegative, Number, PositiveNumber
 from ..model_base import plain_init
-from .base import LARGEST_SUM, OF_SIZE, PriorTable, Stats, SumFormat, SumModel, number_of
+from .base import (
+    LARGEST_SUM,
+    OF_SIZE,
+    ArmModel,
+    OutcomesInOrder,
+    PriorTable,
+    Stats,
+    SumFormat,
+    SumModel,
+    number_of,
+    shortest,
+)
 
 NODES = 16  # of a quadrature over pending outcomes
 OUTLOOK = np.linspace(-6.0, 6.0, 33)  # next measurement, in standard deviations
@@ -26,6 +38,9 @@ class NormalNormal(PriorTable):
     ----------
     mean, sd : float
         Of the arm's mean; the standard deviation is positive.
+    drift_sd : float
+        Standard deviation of the step that the arm's mean takes after every stage, whether the arm
+        is pulled or not: it does a random walk. 0: the mean stays.
 
     Examples
     --------
@@ -39,20 +54,39 @@ class NormalNormal(PriorTable):
     kind: Literal["normal"] = "normal"
     mean: Number = Field(description="Expected mean of the outcomes.")
     sd: PositiveNumber = Field(description="Standard deviation of that mean.")
+    drift_sd: NotNegative = Field(default=0.0, description="Standard deviation of its steps.")
 
     @plain_init
-    def __init__(self, mean: float, sd: float, *, kind: Any = "normal") -> None:
-        super().__init__(kind=kind, mean=mean, sd=sd)
+    def __init__(
+        self, mean: float, sd: float, drift_sd: float = 0.0, *, kind: Any = "normal"
+    ) -> None:
+        super().__init__(kind=kind, mean=mean, sd=sd, drift_sd=drift_sd)
+
+    @model_serializer(mode="wrap")
+    def _leave_out_drift(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        table: dict[str, Any] = handler(self)
+        if self.drift_sd == 0.0:
+            del table["drift_sd"]
+        return table
+
+    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
+        return ((k, v) for k, v in super().__repr_args__() if k != "drift_sd" or v)
+
+    @property
+    def restless(self) -> bool:
+        return self.drift_sd > 0.0
 
     def check_arm(self, arm: Any) -> None:
         if arm.noise_sd is None:
             refuse("must be given with a normal prior", found=None, at=("noise_sd",))
 
-    def arm_model(self, arm: Any) -> NormalModel:
+    def arm_model(self, arm: Any) -> ArmModel:
+        if self.drift_sd:
+            return DriftModel(self.mean, self.sd, arm.noise_sd, self.drift_sd)
         return NormalModel(self.mean, self.sd, arm.noise_sd)
 
     def weighted(self, by: float) -> NormalNormal:
-        return NormalNormal(mean=self.mean, sd=self.sd / math.sqrt(by))
+        return NormalNormal(self.mean, self.sd / math.sqrt(by), self.drift_sd)
 
 
 @dataclass(frozen=True)
@@ -166,3 +200,147 @@ class NormalFormat(SumFormat[NormalModel]):
             rule = f"must be a finite number, the mean{size}"
             raise InvalidArgument(f"{shown(value)} is not allowed; {rule}")
         return (mean,)
+
+
+# -- means that do a random walk ------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class DriftModel(ArmModel):
+    """Normal outcomes whose mean does a random walk: statistics are pulls, mean and sd of it now.
+
+    A pull at a stage measures the mean of that stage; then the means of all arms take a step. With
+    v = sd^2 and q = drift_sd^2 (Kalman's filter):
+
+        pull    mean <- mean + v / (v + noise^2) (outcome - mean),  v <- v noise^2 / (v + noise^2)
+        then    v <- v + q                        of an arm that is not pulled: this alone
+    """
+
+    prior_mean: float
+    prior_sd: float
+    noise_sd: float
+    drift_sd: float
+
+    word = "drifting"
+    finite = False
+    ordered = True
+    restless = True
+    width = 3
+
+    @cached_property
+    def format(self) -> DriftFormat:
+        return DriftFormat(self)
+
+    def initial(self) -> Stats:
+        return (0, self.prior_mean, self.prior_sd)
+
+    def pulls(self, stats: Floats) -> Floats:
+        return stats[..., 0]
+
+    def mean(self, stats: Floats) -> Floats:
+        return stats[..., 1]
+
+    def sd(self, stats: Floats) -> Floats:
+        return stats[..., 2]
+
+    def step_sd(self, sd: Floats) -> Floats:
+        """Return the standard deviation of the change of the posterior mean by a pull, (...)."""
+        return np.asarray(sd**2 / np.sqrt(sd**2 + self.noise_sd**2))
+
+    def excess(self, stats: Floats, c: Floats) -> Floats:
+        from scipy.special import ndtr
+
+        sd = self.step_sd(stats[..., 2])
+        z = (c - stats[..., 1]) / sd
+        return np.asarray(sd * (np.exp(-0.5 * z * z) / np.sqrt(2.0 * np.pi) - z * ndtr(-z)))
+
+    def quantile(self, stats: Floats, level: float | Floats) -> Floats:
+        from scipy.special import ndtri
+
+        return np.asarray(stats[..., 1] + ndtri(level) * stats[..., 2])
+
+    def cdf(self, stats: Floats, x: Floats) -> Floats:
+        from scipy.special import ndtr
+
+        return np.asarray(ndtr((x - stats[..., 1]) / stats[..., 2]))
+
+    def update(self, stats: Floats, outcome: Floats) -> Floats:
+        v, noise = stats[..., 2] ** 2, self.noise_sd**2
+        mean = stats[..., 1] + v / (v + noise) * (outcome - stats[..., 1])
+        sd = np.sqrt(v * noise / (v + noise) + self.drift_sd**2)
+        return np.stack(np.broadcast_arrays(stats[..., 0] + 1.0, mean, sd), axis=-1)
+
+    def rested(self, drawn: Floats, stats: Floats) -> Floats:
+        after = np.array(stats, dtype=float)
+        after[..., 2] = np.sqrt(stats[..., 2] ** 2 + self.drift_sd**2)
+        return after
+
+    def rest_transitions(self, stats: Floats) -> tuple[Floats, Floats]:
+        return np.ones((*stats.shape[:-1], 1)), self.rested(stats[..., 0], stats)[..., None, :]
+
+    def transitions(self, stats: Floats, truth: Stats | None = None) -> tuple[Floats, Floats]:
+        weights = np.exp(-0.5 * OUTLOOK**2)
+        spread = np.sqrt(self.noise_sd**2 + stats[..., 2] ** 2)
+        outcomes = stats[..., 1, None] + spread[..., None] * OUTLOOK
+        chances = np.broadcast_to(weights / weights.sum(), outcomes.shape)
+        return chances, self.update(stats[..., None, :], outcomes)
+
+    def value(self, stats: Floats, outcome: Floats) -> Floats:
+        return outcome
+
+    def sample(self, stats: Floats, rng: np.random.Generator) -> Floats:
+        return np.asarray(rng.normal(stats[..., 1], stats[..., 2]))[..., None]
+
+    def mean_at(self, parameters: Floats) -> Floats:
+        return parameters[..., 0]
+
+    def sample_outcome(self, parameters: Floats, stats: Floats, rng: np.random.Generator) -> Floats:
+        return np.asarray(rng.normal(parameters[..., 0], self.noise_sd))
+
+    def stream(self, parameters: Floats, pulls: int, rng: np.random.Generator) -> Floats:
+        """Return the outcome of a pull at every stage, around a mean that walks."""
+        outcomes, mean = [], parameters[..., 0]
+        for _ in range(pulls):
+            outcomes.append(rng.normal(mean, self.noise_sd))
+            mean = rng.normal(mean, self.drift_sd)
+        return np.stack(outcomes, axis=-1)
+
+    def posterior(self, stats: Floats) -> NormalNormal:
+        return NormalNormal(float(stats[1]), float(stats[2]), self.drift_sd)
+
+
+class DriftFormat(OutcomesInOrder[Any], SumFormat[Any]):
+    """Statistics are written mean~sd/pulls; a tally is the outcomes in the order of the pulls."""
+
+    @property
+    def outcomes(self) -> str:
+        return f"measurements, noise sd {self.model.noise_sd:g}, drift sd {self.model.drift_sd:g}"
+
+    def describe(self, stats: Stats) -> str:
+        return f"N({stats[1]:.4g}, sd {stats[2]:.4g})"
+
+    def write(self, stats: Stats) -> str:
+        return f"{shortest(stats[1])}~{shortest(stats[2])}/{int(stats[0])}"
+
+    def read(self, text: str) -> Stats:
+        law, slash, pulls = text.strip().partition("/")
+        mean, tilde, sd = law.partition("~")
+        try:
+            if not slash or not tilde or not is_count(pulls):
+                raise ValueError
+            stats = (int(pulls), float_from(mean), float_from(sd))
+        except ValueError:
+            rule = "must be mean~sd/pulls, for example 0.4~0.2/3"
+            raise InvalidArgument(f"{text!r}; {rule}") from None
+        self.check(stats)
+        return stats
+
+    def check(self, stats: Stats) -> None:
+        pulls, mean, sd = stats
+        if pulls < 0 or not abs(mean) <= LARGEST_SUM or not 0.0 < sd <= LARGEST_SUM:
+            rule = "must be a finite mean, a positive sd, and pulls zero or more"
+            raise InvalidArgument(f"{self.write(stats)}; {rule}")
+
+    def read_truth(self, value: object) -> Stats:
+        """Return the mean of the first stage."""
+        return NormalFormat.read_truth(self, value)  # type: ignore[arg-type]

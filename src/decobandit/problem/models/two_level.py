@@ -10,7 +10,6 @@ its level is high before the outcome of this stage:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import inf
@@ -21,7 +20,7 @@ from pydantic import Field, model_validator
 
 from ...support import Floats, InvalidArgument, TooLarge, float_from, is_count, refuse, shown
 from ..fields import Probability
-from .base import ArmModel, Outcome, PriorTable, Stats, shortest
+from .base import ArmModel, OutcomesInOrder, PriorTable, Stats, shortest
 from .bernoulli import BernoulliFormat
 
 MAX_BELIEFS = 20_000  # up to which every one is followed
@@ -87,7 +86,7 @@ class TwoLevelModel(ArmModel):
 
     @cached_property
     def format(self) -> TwoLevelFormat:
-        return TwoLevelFormat(self)  # type: ignore[arg-type]  # formats of outcomes are shared
+        return TwoLevelFormat(self)
 
     @property
     def usual(self) -> tuple[float, float]:
@@ -204,12 +203,8 @@ class TwoLevelModel(ArmModel):
         return np.moveaxis(drawn, 0, -1)
 
 
-class TwoLevelFormat(BernoulliFormat):
+class TwoLevelFormat(OutcomesInOrder[Any], BernoulliFormat):
     """Statistics are written belief/pulls; a tally is the outcomes in the order of the pulls."""
-
-    model: TwoLevelModel  # type: ignore[assignment]
-    no_tally: Stats = ()
-    tally_form = "outcomes in the order of the pulls, such as 1+0", "+"
 
     def describe(self, stats: Stats) -> str:
         return f"P(high) {stats[1]:.4g}"
@@ -238,40 +233,3 @@ class TwoLevelFormat(BernoulliFormat):
             rule = 'must be "-": the level of an arm is drawn, and moves'
             raise InvalidArgument(f"{shown(value)} is not allowed; {rule}")
         return ()
-
-    def traced(self, outcomes: Sequence[Outcome]) -> tuple[Floats, Floats]:
-        numbers = np.array([self.read_outcome(outcome, ()) for outcome in outcomes]).reshape(-1)
-        stats = [np.array(self.model.initial(), dtype=float)]
-        for number in numbers:
-            stats.append(self.model.update(stats[-1], number))
-        return numbers, np.array(stats)
-
-    # a tally: the outcomes
-
-    def tally(self, outcomes: Sequence[Outcome]) -> Stats:
-        return tuple(float(self.plain(outcome)) for outcome in outcomes)
-
-    def tally_pulls(self, tally: Stats) -> int:
-        return len(tally)
-
-    def sole(self, tally: Stats) -> Outcome:
-        return int(tally[0])
-
-    def joined(self, tally: Stats, more: Stats) -> Stats:
-        return tally + more
-
-    def after_tally(self, stats: Stats, tally: Stats) -> Stats:
-        now = np.array(stats, dtype=float)
-        for outcome in tally:
-            now = self.model.update(now, np.array(outcome))
-        return tuple(now.tolist())
-
-    def tally_value(self, stats: Stats, tally: Stats) -> float:
-        return float(sum(tally))
-
-    def read_tally(self, text: str) -> Stats:
-        parts = [part.strip() for part in text.split("+")] if text.strip() else []
-        return tuple(self.read_outcome(part, ()) for part in parts)
-
-    def write_tally(self, tally: Stats) -> str:
-        return "+".join(str(int(outcome)) for outcome in tally)
