@@ -305,9 +305,7 @@ class Equivalence(Rule):
 class ConcurrentControls(Rule):
     """The final test compares an arm with pulls of control while the arm was available."""
 
-    @staticmethod
-    def is_set(rules: Rules) -> bool:
-        return rules.controls == "concurrent"
+    setting = "controls"
 
     @staticmethod
     def fact(rules: Rules) -> tuple[str, str] | None:
