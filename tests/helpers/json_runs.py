@@ -74,6 +74,11 @@ FILES = {
     "pair.toml": PAIR,
     "paid.toml": 'horizon = 4\nbudget = 3\n[[arms]]\nname = "a"\ncost = 1\ncount = 2\n',
     "ward.toml": WARD,
+    "paid_design.toml": (
+        'horizon = 4\nbudget = 3\n[[arms]]\nname = "a"\ncost = 1\n[[arms]]\nname = "b"\ncost = 1\n'
+        '[design]\npolicies = ["equal"]\ndraws = 50\n'
+        '[[design.scenarios]]\nname = "s"\ntruth = [0.4, 0.5]\n'
+    ),
     "arm.toml": 'name = "late"\n',
     "segments.toml": STOPPING.replace("[[arms]]", SEGMENT + "[[arms]]", 1),
     "long.toml": PAIR.replace("6", "40"),
@@ -206,6 +211,7 @@ def _policies(session: Session) -> None:
 
 def _designs(session: Session) -> None:
     session("design", session.file("design.toml"))
+    session("design", session.file("paid_design.toml"))
     session("design", session.file("design.toml"), "--calibrate", 0.2)
     session("design", session.file("delayed.toml"))
     session("design", session.file("delayed.toml"), "--calibrate", 0.3)

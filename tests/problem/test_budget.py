@@ -8,7 +8,6 @@ import pytest
 from decobandit import (
     Arm,
     BetaBernoulli,
-    Design,
     DirichletCategorical,
     NormalNormal,
     Problem,
@@ -21,7 +20,6 @@ from decobandit import (
     gap,
     load_solution,
     make_policy,
-    operating_characteristics,
     optimum,
     recommend,
     retrace,
@@ -283,10 +281,6 @@ def test_what_does_not_keep_to_a_budget_refuses() -> None:
         make_policy(problem, "ucb1")
     with refused("unsupported", "budget"):
         information_bound(problem)
-    with refused("unsupported", "budget"):
-        operating_characteristics(
-            problem, Design(scenarios=[{"name": "a", "truth": [0.2, 0.3, 0.4]}])
-        )
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -130,7 +130,9 @@ def _print_scenario(result: designs.DesignResult, scenario: designs.ScenarioResu
     kind = "type I error" if scenario.null else "power"
     title = f"{scenario.name}: {truth}" + (" (null)" if scenario.null else "")
     names = [f"pulls of {arm.name}" for arm in result.problem.arms[:MAX_ARM_ROWS]]
-    labels = [earned, f"{earned} sd", "best share", "select best", kind, "size", "stopped", *names]
+    labels = [earned, f"{earned} sd", "best share", "select best", kind, "size", "stopped"]
+    labels += [] if result.problem.budget is None else ["spent", "spent, 5% to 95%"]
+    labels += names
     for columns in _fitting(labels, [_column(row) for row in scenario.policies]):
         titles = ["", *(policy for policy, *_ in columns)]
         cells = [values[: len(labels)] for _, *values in columns]
@@ -157,6 +159,14 @@ def _fitting(labels: list[str], columns: list[list[str]]) -> Iterator[list[list[
     yield group
 
 
+def _money(row: designs.Characteristics, with_error: Callable[[str, int], str]) -> tuple[str, ...]:
+    """Return the entries of the money spent; none without a budget."""
+    if row.spent_quantiles is None:
+        return ()
+    low, _, high = row.spent_quantiles
+    return with_error("spent", 2), f"{low:g} to {high:g}"
+
+
 def _column(row: designs.Characteristics) -> list[str]:
     """Return the policy's name and its entries, the pulls of every arm last."""
     errors = row.errors or {}
@@ -178,5 +188,6 @@ def _column(row: designs.Characteristics) -> list[str]:
         with_error("reject", 4),
         with_error("size", 1),
         with_error("stopped", 3),
+        *_money(row, with_error),
         *(f"{n:.1f}" for n in row.pulls),
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from .results import Characteristics, Errors, PerArm
 
 DROPPED = -np.inf  # expected reward of an arm that is not chosen
 ROUNDING = 1e-12  # of true values
+SPENT_QUANTILES = (0.05, 0.5, 0.95)
 
 
 class _Moments(NamedTuple):
@@ -64,6 +65,13 @@ def characterise(
         "bias": bias_se,
         "rmse": rmse_se,
     }
+    money: dict[str, Any] = {}
+    if ends.spent is not None:
+        spent = _moments(w, ends.spent)
+        errors["spent"] = float(spent.sd / trials)
+        quantiles = np.quantile(ends.spent, SPENT_QUANTILES, method="inverted_cdf")
+        money = {"spent": float(spent.mean), "spent_sd": float(spent.sd)}
+        money["spent_quantiles"] = tuple(quantiles.tolist())
     reasons = {
         name: float(w[ends.reason == code].sum()) for code, name in enumerate(REASONS) if code
     }
@@ -87,6 +95,7 @@ def characterise(
         exact=exact,
         errors=None if exact else errors,
         seconds=seconds,
+        **money,
     )
 
 

@@ -145,6 +145,7 @@ def operating_characteristics(
         raise TypeError(f"design: {shown(design)} is not a decobandit.Design")
     problem = check_problem(problem, segments=True)
     if problem.segments:
+        refuse_budget(problem, "a design with segments")
         design.check(problem)
         settings: dict[str, Any] = {
             "calibrate_to": calibrate_to,
@@ -153,7 +154,6 @@ def operating_characteristics(
             "exact": exact,
         }
         return _in_segment(problem, design=design, rng=design.seed, progress=progress, **settings)
-    refuse_budget(problem, "a design")
     refuse_resources(problem, "a design")
     refuse_restless(problem, "designs")
     design.check(problem)
@@ -191,6 +191,8 @@ def _check_exact(problem: Problem, design: Design) -> None:
         reason = "measurements, counts and times have infinitely many states"
     elif problem.random_horizon is not None:
         reason = "trials end at random"
+    elif problem.budget is not None:
+        reason = "its states do not tell how much money is left"
     elif design.controls == "concurrent" and problem.has_windows:
         reason = "the last states do not tell which controls were concurrent with an arm"
     if reason:

@@ -30,6 +30,7 @@ class Endings:
     weight: Floats  # (S,) probability; they add up to 1
     # (S, K, W) statistics of control at stages at which each arm is available; None: all stages
     controls: Floats | None = None
+    spent: Floats | None = None  # (S,) money; None without a budget
 
     @property
     def size(self) -> Ints:
@@ -39,10 +40,10 @@ class Endings:
     @staticmethod
     def joined(parts: Sequence[Endings]) -> Endings:
         """Concatenate the endings of several parts."""
-        names = [field.name for field in fields(Endings)]
-        if parts[0].controls is None:
-            names.remove("controls")
-        return Endings(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+        names = [name.name for name in fields(Endings) if getattr(parts[0], name.name) is not None]
+        return Endings(
+            **{name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+        )
 
 
 def chance_se(mean: Floats, trials: int) -> Floats:

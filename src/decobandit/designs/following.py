@@ -51,7 +51,9 @@ def can_follow(policy: RuledPolicy) -> bool:
     finite = all(group.model.finite for group in problem.groups)
     if problem.random_horizon or not finite or not has_unknown_means(problem):
         return False
-    if policy.rules.controls == "concurrent" and problem.has_windows:
+    if problem.budget is not None or (
+        policy.rules.controls == "concurrent" and problem.has_windows
+    ):
         return False
     single = problem.pulls_per_stage == 1 and not problem.repeat
     # a batch must be shared in one way

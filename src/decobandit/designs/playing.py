@@ -30,10 +30,11 @@ class _Trials:
     number: Ints  # (E,) which of the chunk
     given: tuple[Ints, ...]  # (E, K) pulls before each of the last stages, the oldest first
     allowed: Flags  # (E, K)
+    spent: Floats  # (E,) money
 
     def some(self, rows: Flags) -> _Trials:
         pulls = tuple(stage_pulls[rows] for stage_pulls in self.given)
-        return _Trials(self.number[rows], pulls, self.allowed[rows])
+        return _Trials(self.number[rows], pulls, self.allowed[rows], self.spent[rows])
 
 
 def play(
@@ -141,7 +142,7 @@ class _Chunk:
         rules, problem = self.policy.rules, self.policy.problem
         E, K = self.counts.shape[:2]
         none = np.zeros((E, K), np.int64)
-        trials = _Trials(np.arange(E), (none,), np.ones((E, K), np.bool_))
+        trials = _Trials(np.arange(E), (none,), np.ones((E, K), np.bool_), np.zeros(E))
         m, horizon, delay = problem.pulls_per_stage, problem.horizon, rules.delay
         ends = self._ends(E)
         for t in range(horizon + delay + 1):
@@ -184,9 +185,12 @@ class _Chunk:
         oldest, latest = trials.given[0], trials.given[-1]
         pending = latest - oldest if delay else None
         stats = self._stats(trials, oldest)[..., : self.width]
-        states = States(self.policy.problem, stats, pending, trials.allowed)
-        now = latest + self.policy.allocate_many(stage, states, self.rng)
-        return replace(trials, given=(*trials.given, now)[-(delay + 1) :])
+        problem = self.policy.problem
+        spent = None if problem.budget is None else trials.spent
+        states = States(problem, stats, pending, trials.allowed, spent)
+        pulls = self.policy.allocate_many(stage, states, self.rng)
+        given = (*trials.given, latest + pulls)[-(delay + 1) :]
+        return replace(trials, given=given, spent=trials.spent + pulls @ problem.costs[stage])
 
     def _count_controls(self, trials: _Trials, stage: int) -> None:
         """Keep the pulls of control before a stage at which windows begin or end."""
@@ -227,4 +231,5 @@ class _Chunk:
         weight = np.ones(len(pulls))
         stats = self._stats(trials, pulls)
         ended = (pulls, stats, trials.allowed, none, reason, weight)
-        self.parts.append(Endings(*ended, self._concurrent(trials)))
+        spent = None if self.policy.problem.budget is None else trials.spent
+        self.parts.append(Endings(*ended, self._concurrent(trials), spent))

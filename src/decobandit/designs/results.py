@@ -55,6 +55,11 @@ class Characteristics:
     exact: bool = doc("Whether all states were followed; otherwise the numbers are simulated.")
     errors: Errors | None = doc("Standard errors by name, where simulated.")
     seconds: float = doc("Computing time.")
+    spent: float | None = doc("Mean of the money spent; None without a budget.", default=None)
+    spent_sd: float | None = doc("Standard deviation of the money spent.", default=None)
+    spent_quantiles: tuple[float, ...] | None = doc(
+        "5%, 50% and 95% quantiles of the money spent.", default=None
+    )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values; `x_se` is the standard error of `x`, where simulated."""

@@ -445,6 +445,8 @@ class IndexPolicy(Policy):
     def probabilities(
         self, stage: int, states: States, rng: np.random.Generator | None = None
     ) -> Floats:
+        if stage < self.problem.horizon and self.problem.budget is not None:
+            return np.asarray(self.affordable_units(stage, states, rng) / self.problem.units)
         if stage < self.problem.horizon and self.batches:
             return np.asarray(self.share_units(stage, states, rng) / self.problem.units)
         number = round(self.problem.pulls[stage])

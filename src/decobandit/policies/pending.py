@@ -52,7 +52,7 @@ def as_expected(states: States) -> States:
         model = problem.groups[group].model
         statistics = stats[:, arm, : model.width]
         statistics[:] = model.expected(statistics, states.pending[:, arm])
-    return States(problem, stats, allowed=states.allowed)
+    return States(problem, stats, allowed=states.allowed, spent=states.spent)
 
 
 def _ways(kind: ArmModel, count: int) -> int:

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..problem import Rules, State, States
+from ..problem.states import SLACK
 from ..support import Floats, Ints, InvalidArgument
 from .allocation import Distribution, allowed_in, check_turn, drawn_arms, pending_in
 from .base import Policy
@@ -96,6 +97,8 @@ class RuledPolicy(Policy):
     ) -> Ints:
         """Return pulls of every arm, (E, K), with pending outcomes and dropped arms."""
         several = self.problem.pulls_per_stage > 1
+        if self.problem.budget is not None:
+            return self._within_budget(stage, states, rng)
         if not several:
             return self.in_units(self.probabilities(stage, states, rng), rng)
         if not self.inner.randomised and pending_in(states).any():
@@ -105,6 +108,21 @@ class RuledPolicy(Policy):
         for rows, allot in ((free, self._allot_freely), (~free, self._allot_by_rules)):
             if rows.any():
                 units[rows] = allot(stage, states.rows(rows), rng)
+        return units
+
+    def _within_budget(self, stage: int, states: States, rng: np.random.Generator | None) -> Ints:
+        """Return pulls that the money left pays; the rest of a stage may have no pull."""
+        if not self.inner.randomised and pending_in(states).any():
+            states = as_expected(states)
+        chances = self.probabilities(stage, states, rng)
+        rest = np.maximum(1.0 - chances.sum(axis=1, keepdims=True), 0.0)
+        units = self.in_units(np.hstack([chances, rest]), rng)[:, :-1]
+        left, unit = states.left.copy(), self.problem.unit
+        for k, cost in enumerate(unit * self.problem.costs[stage]):  # rounding up may cost more
+            if cost > 0.0:
+                most = np.floor((left * (1.0 + SLACK) + SLACK) / cost).astype(np.int64)
+                units[:, k] = np.minimum(units[:, k], unit * np.maximum(most, 0))
+                left -= units[:, k] // unit * cost
         return units
 
     def _allot_freely(self, stage: int, states: States, rng: np.random.Generator | None) -> Ints:

@@ -139,6 +139,8 @@ class ControlShare(Rule):
     def adjust(self, probabilities: Floats, states: States) -> Floats:
         adjusted = (1.0 - self.level) * probabilities
         adjusted[:, self.fixed] = self.level
+        if self.problem.budget is not None:  # control may be too dear: nothing is pulled instead
+            adjusted = np.where(allowed_in(states), adjusted, 0.0)
         return adjusted
 
 

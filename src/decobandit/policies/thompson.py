@@ -170,7 +170,7 @@ class ThompsonPolicy(IndexPolicy):
         self, stage: int, states: States, rng: np.random.Generator | None = None
     ) -> Floats:
         one = round(self.problem.pulls[stage]) == 1 or self.batches
-        if stage >= self.problem.horizon or not one:
+        if stage >= self.problem.horizon or not one or self.problem.budget is not None:
             return super().probabilities(stage, states, rng)
         if self.posteriors is not None:
             return self.posteriors.best(states)

@@ -286,6 +286,8 @@ class Rules(Frozen):
                 yield ("stop", "futility"), "must stand with control", self.stop.futility
         if problem.pulls_per_stage > 1 and not problem.repeat:
             yield from self._faults_of_different_arms()
+        if problem.budget is not None:
+            yield from self._faults_of_budget(problem)
         base, factor = self.pull_values(problem)
         if not factor.any():
             rule = "must be outcome: pulls of every arm earn the same whatever the outcome"
@@ -331,6 +333,14 @@ class Rules(Frozen):
         measured = all(isinstance(group.model, NormalModel) for group in problem.groups)
         if test.kind == "z" and not measured:
             yield ("test", "kind"), "must be another one: z is a test of measurements", test.kind
+
+    def _faults_of_budget(self, problem: Problem) -> Iterator[Fault]:
+        if self.stop.any:
+            rule = "must be left out with a budget: a stage may have no outcome to look at"
+            yield ("stop",), rule, self.stop.model_dump(exclude_none=True)
+        if problem.pulls_per_stage > 1 and not problem.repeat:
+            rule = "must be left out where a stage pulls several different arms within a budget"
+            yield (), rule, "a design"
 
     def _faults_of_controls(self) -> Iterator[Fault]:
         if self.control is None:
