@@ -68,7 +68,7 @@ def characterise(
     money: dict[str, Any] = {}
     if ends.spent is not None:
         spent = _moments(w, ends.spent)
-        errors["spent"] = float(spent.sd / trials)
+        errors = {**errors, "spent": float(spent.sd / trials)}
         quantiles = np.quantile(ends.spent, SPENT_QUANTILES, method="inverted_cdf")
         money = {"spent": float(spent.mean), "spent_sd": float(spent.sd)}
         money["spent_quantiles"] = tuple(quantiles.tolist())
