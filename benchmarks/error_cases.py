@@ -323,7 +323,7 @@ def scores(
     problem = FAMILIES[family](rng)
     names = rng.permutation(policies_of(problem)).tolist()
     solution = solve(problem, workers=1)
-    made = make_policies(Context(problem, given=solution), names[:policies])
+    made = make_policies(Context(problem, fixed_solution=solution), names[:policies])
     chosen = [(each, exact_value(each)) for each in made]
     for seed in seeds:
         found = simulate(problem, made, rng=seed, workers=1, solution=solution, **sizes)

@@ -319,7 +319,7 @@ def check_dask_cluster(names: Names) -> None:
     run_study(load_study("study.toml"), Path("cells"))
     here = names["rows_of"](names["collect_folder"](Path("cells")).finished)
     assert here == names["results"]
-    assert (names["first"].made, names["again"].made, names["again"].skipped) == (12, 0, 12)
+    assert (names["first"].computed, names["again"].computed, names["again"].skipped) == (12, 0, 12)
     assert not names["out"].exists()
 
 

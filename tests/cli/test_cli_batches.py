@@ -114,7 +114,7 @@ def test_a_batched_trial_from_its_beginning_to_its_end(db: Path, tmp_path: Path)
 
 def test_people_read_counts_shares_and_that_there_is_no_bound(db: Path) -> None:
     shown = trial(db, "ask").out
-    assert ": 20 pulls, stage 0, open" in shown
+    assert ": 20 pulls, stage 0, pending" in shown
     assert "share" in shown
     assert "no bound: the dual was not solved" in trial(db, "status").out
     assert "next: control 10, third arm 10" in trial(db, "status").out

@@ -216,7 +216,7 @@ def test_own_states_obey_floor_burn_in_and_delay() -> None:
             [Arm(name="a", prior=DirichletCategorical([1, 1]), reward=Reward(values=[0, 2]))],
             {},
             [0.5],
-            "must be 2 chances that sum to 1",
+            "must be 2 probabilities that sum to 1",
         ),
         (
             [Arm(name="a", prior=BetaBernoulli(1, 1)), LAB[0]],

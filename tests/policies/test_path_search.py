@@ -212,7 +212,7 @@ def test_with_a_deployment_the_default_is_not_beaten_by_the_knowledge_gradient(
 
 def test_a_tuned_path_is_made_again_from_its_record() -> None:
     made = make_policy(DEPLOYED[0], "deco-calibrated")
-    again = Context(DEPLOYED[0], parameters=made.record(), given=solve(DEPLOYED[0]))
+    again = Context(DEPLOYED[0], parameters=made.record(), fixed_solution=solve(DEPLOYED[0]))
     (same,) = make_policies(again, ["deco-calibrated"])
     assert evaluated(same).value == evaluated(made).value
     assert same.arm_index(0, 0, (0, 0)).path is not None

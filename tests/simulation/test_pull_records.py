@@ -64,7 +64,7 @@ def test_an_episode_can_be_read_back_as_outcomes(name: str) -> None:
     state.check(problem)
     assert state.total == problem.horizon * problem.pulls_per_stage
     if name == "normal":
-        assert sum(seen.stats[1] for seen in state.others if seen) == pytest.approx(
+        assert sum(seen.stats[1] for seen in state.statistics if seen) == pytest.approx(
             kept["outcome"].sum()
         )
     else:

@@ -117,7 +117,7 @@ def test_interruption_keeps_cells_and_another_run_goes_on(
     assert len(kept) - 1 < NUMBER_OF_CELLS
     again = run_study(load_study(file), there, runner=on_cluster(cluster.scheduler_address))
     assert again.skipped == len(kept) - 1
-    assert again.skipped + again.made == NUMBER_OF_CELLS
+    assert again.skipped + again.computed == NUMBER_OF_CELLS
     assert kept.items() <= folder_of(there).items()
 
 
@@ -126,7 +126,7 @@ def test_reasons_come_back_from_workers(cluster: LocalCluster, tmp_path: Path) -
     text = text.replace("horizon = 25", "horizon = 60")
     study = load_study(write(tmp_path / "large.toml", text))
     outcome = run_study(study, tmp_path, runner=on_cluster(cluster.scheduler_address))
-    assert outcome.made == 3
+    assert outcome.computed == 3
     (reason,) = outcome.failed.values()
     assert "states" in reason
 

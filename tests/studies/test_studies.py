@@ -82,7 +82,7 @@ def run_here(file: Path, folder: Path, **options: Any) -> studies.RunSummary:
 @pytest.fixture(scope="module")
 def made_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("made") / "small"
-    assert run_here(write(folder.with_suffix(".toml"), SMALL), folder).made == 4
+    assert run_here(write(folder.with_suffix(".toml"), SMALL), folder).computed == 4
     return folder
 
 
@@ -296,7 +296,7 @@ def test_a_study_may_grow(small: Path) -> None:
     before = folder_of(small.with_suffix(""))
     write(small, SMALL.replace("[1, 7]", "[1, 7, 8]"))
     outcome = run_here(small, small.with_suffix(""))
-    assert (outcome.made, outcome.skipped) == (2, 4)
+    assert (outcome.computed, outcome.skipped) == (2, 4)
     assert {name: folder_of(small.with_suffix(""))[name] for name in CELLS} == {
         name: before[name] for name in CELLS
     }
@@ -370,7 +370,7 @@ def test_leftover_of_a_write_that_was_cut_short_is_harmless(small: Path) -> None
     leftover = folder / f"{gone.name}.4711.partial"
     leftover.write_bytes(content[:100])
     assert collect_folder(folder).missing == ("3-arms-horizon-6--deco--seed-1",)
-    assert run_here(small, folder).made == 1
+    assert run_here(small, folder).computed == 1
     leftover.unlink()
     assert folder_of(folder) == before
 
@@ -418,7 +418,7 @@ def test_interrupted_study_goes_on_to_the_same_bytes(tmp_path: Path) -> None:
     assert f"{len(kept) - 1} of 16 cells are finished and kept in {stopped}" in err
     assert "Traceback" not in err
     again = run_here(file, stopped)
-    assert (again.skipped, again.made) == (len(kept) - 1, 17 - len(kept))
+    assert (again.skipped, again.computed) == (len(kept) - 1, 17 - len(kept))
     run_here(file, whole)
     assert folder_of(stopped) == folder_of(whole)
     assert kept.items() <= folder_of(whole).items()
@@ -444,9 +444,9 @@ def test_a_search_that_was_cut_short_makes_no_cell(
             outcome = run_here(file, tmp_path / "small")
     finally:
         signal.signal(signal.SIGINT, before)
-    assert (outcome.interrupted, outcome.made) == (True, 0)
+    assert (outcome.interrupted, outcome.computed) == (True, 0)
     assert folder_of(tmp_path / "small").keys() == {"study.json"}
-    assert run_here(file, tmp_path / "small").made == 4
+    assert run_here(file, tmp_path / "small").computed == 4
     studies._context.cache_clear()
     run_here(file, tmp_path / "again")
     assert folder_of(tmp_path / "small") == folder_of(tmp_path / "again")

@@ -79,7 +79,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("designs")
     (folder / "trial.toml").write_text(TRIAL, encoding="utf-8")
     (folder / "study.toml").write_text(STUDY, encoding="utf-8")
-    assert run_study(load_study(folder / "study.toml"), folder / "study").made == 9
+    assert run_study(load_study(folder / "study.toml"), folder / "study").computed == 9
     return folder
 
 
@@ -171,7 +171,7 @@ def test_only_missing_cells_are_computed_and_other_rules_are_refused(
     kept = [path for path in (made / "study").iterdir() if "scenario-2--equal" not in path.name]
     for path in kept:
         (folder / path.name).write_bytes(path.read_bytes())
-    assert run_study(load_study(file), folder).made == 2
+    assert run_study(load_study(file), folder).computed == 2
     for path in (made / "study").iterdir():
         assert (folder / path.name).read_bytes() == path.read_bytes()
     file.write_text(STUDY.replace("floor = 0.2", "floor = 0.3"), encoding="utf-8")
@@ -187,7 +187,7 @@ def test_a_policy_that_cannot_obey_fails_alone(file: Path) -> None:
         for name in ("trial", "floor")
         for number in (1, 2)
     }
-    assert ran.made == 6
+    assert ran.computed == 6
 
 
 @pytest.mark.parametrize(
@@ -246,8 +246,8 @@ def test_scenarios_of_other_outcomes_are_studied(tmp_path: Path) -> None:
     text = '[design]\nburn_in = 1\n[[problems]]\nname = "g"\nfile = "grades.toml"\n'
     (tmp_path / "study.toml").write_text(text, encoding="utf-8")
     study, folder = load_study(tmp_path / "study.toml"), tmp_path / "study"
-    assert run_study(study, folder).made == 2
-    assert run_study(study, folder).made == 0
+    assert run_study(study, folder).computed == 2
+    assert run_study(study, folder).computed == 0
     problem, design = load_design(tmp_path / "grades.toml")
     ruled = design.model_copy(update={"burn_in": 1})
     (scenario,) = operating_characteristics(problem, ruled).scenarios

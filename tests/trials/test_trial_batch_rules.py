@@ -66,7 +66,7 @@ def test_pending_pulls_count_for_the_burn_in_of_batches(tmp_path: Path) -> None:
     assert given(trial.ask()) == {"arm-1": 6, "arm-2": 8, "arm-3": 6}
     third = trial.ask()
     assert "burn-in" not in third.reason
-    assert "averaged over 256 draws of 40 open outcomes" in third.reason
+    assert "averaged over 256 draws of 40 pending outcomes" in third.reason
     assert confirmed(trial)
 
 

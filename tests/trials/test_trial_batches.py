@@ -175,7 +175,7 @@ def test_a_policy_is_asked_in_all_states_that_pending_outcomes_lead_to(name: str
     assert sum(found.pulls) == 6
     assert max(abs(np.array(found.pulls) - mean)) < 2.0  # less than a unit from the mean
     assert found.pulls == tuple(2 * n for n in whole_units(mean / 2, 3))
-    assert "averaged over 3 open outcomes" in found.reason
+    assert "averaged over 3 pending outcomes" in found.reason
 
 
 @pytest.mark.parametrize(
@@ -211,7 +211,7 @@ def test_many_pending_outcomes_are_drawn_and_come_out_the_same_again(tmp_path: P
     with open_store(tmp_path / "t.db") as store:
         trial = create_trial(problem, policy="greedy", db=store, seed=2, bound=False, max_open=800)
         first, second = trial.ask(), trial.ask()
-        assert "averaged over 256 draws of 200 open outcomes" in second.reason
+        assert "averaged over 256 draws of 200 pending outcomes" in second.reason
         trial.tell(first.id, {"arm-1": (60, 60)})
         third = trial.ask()
         assert third.pulls["arm-1"] > 100  # by far the best so far

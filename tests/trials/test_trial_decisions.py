@@ -335,7 +335,7 @@ def test_many_ways_are_drawn_and_come_close_to_all() -> None:
     found = np.array([decision.index for decision in decisions])
     error = found.std(axis=0) / 60**0.5
     assert np.all(np.abs(found.mean(axis=0) - average) < 5 * error + 1e-12)
-    assert "averaged over 256 draws of 27 open outcomes" in decisions[0].reason
+    assert "averaged over 256 draws of 27 pending outcomes" in decisions[0].reason
     with refused("invalid_argument"):
         decide(policy, pending, np.full(40, 0.7))
 
@@ -398,13 +398,13 @@ def test_reasons_are_sentences() -> None:
     waiting = PendingState((0, 0, 0), (0, 0, 0), (0, 1, 0), 1)
     assert decide(policy, waiting, policy.prices).reason == (
         "known: expected reward 0.51 + value of information 0 = index 0.51, the largest; "
-        "averaged over 1 open outcome; the price is 0.5"
+        "averaged over 1 pending outcome; the price is 0.5"
     )
     thompson, rng = ThompsonPolicy(problem), np.random.default_rng(1)
     drawn = decide(thompson, waiting, policy.prices, rng=rng)
     name = problem.arms[drawn.arm].name
     assert drawn.reason == (
-        f"{name}: drawn at random by thompson, after 1 open outcome had been drawn"
+        f"{name}: drawn at random by thompson, after 1 pending outcome had been drawn"
     )
     assert made("kl-ucb", "other priors", told(State.fresh(3), 0)).reason == (
         "a: index 1e+09, the largest; tied with b and c: the least pulled is taken, then the first"

@@ -258,8 +258,8 @@ def test_indices_are_averaged_over_pending_outcomes_as_brute_force_does(policy: 
     other = GRADES.model_copy(update={"name": "b", "prior": DirichletCategorical([2, 1, 1])})
     problem = Problem(arms=[GRADES, other], horizon=6)
     made = make_policy(problem, policy)
-    seen = State.parse("1+0+0,0+0+1", problem).others
-    pending = PendingState((0, 0), (0, 0), (2, 1), stage=5, others=seen)
+    seen = State.parse("1+0+0,0+0+1", problem).statistics
+    pending = PendingState((0, 0), (0, 0), (2, 1), stage=5, statistics=seen)
     found = decide(made, pending, None).index
     assert found is not None
     average = np.zeros(2)

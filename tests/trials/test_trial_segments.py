@@ -395,7 +395,7 @@ def test_the_program_asks_by_segment(tmp_path: Path) -> None:
     assert again.code != 0
     assert "belongs to one segment" in again.err
     shown = deco("trial", "status", "site", *db)
-    assert "US: 1 of 1 outcomes told" in shown.out
+    assert "US: 1 of 1 outcomes recorded" in shown.out
     assert "next in EU" in shown.out
     assert "segment" in deco("trial", "allocations", "site", *db).out
     assert deco("trial", "verify", "site", *db).code == 0

@@ -268,7 +268,7 @@ def follow(
     workers: int | None = None,
     progress: Report | None = None,
 ) -> Episode:
-    """Play one episode, and value its arms at prices.
+    """Play one episode, with the index and the price at every stage.
 
     The episode is the first of `simulate` with the same seed and 128 draws or more: pulls have the
     same outcomes there.
@@ -309,7 +309,7 @@ def follow(
     if isinstance(policy, Policy) and policy.problem != problem:
         raise InvalidArgument(f"policy {policy.name!r}: made for another problem", field="policy")
     refuse_restless(problem, "episodes")
-    context = Context(problem, tol=tol, ties=tie_rule(ties), given=solution)
+    context = Context(problem, tol=tol, ties=tie_rule(ties), fixed_solution=solution)
     (policy,) = make_policies(context, [policy])
     solution, seed = context.solution, seed_of(rng)
     source = _Source(problem, seed, None if truth is None else truth_of(truth, problem))
@@ -342,7 +342,7 @@ def retrace(
     Parameters
     ----------
     problem : Problem
-        What was played.
+        Problem that was played.
     history : sequence of pairs
         Pulls in their order: the arm, by position or name, and its outcome, 1 or 0, or as in logs;
         a deployment comes last, with outcome None. Pulls of an incomplete stage are left out.
@@ -354,7 +354,7 @@ def retrace(
     policy : str
         Name of the policy, for figures.
     relaxation : OneArmValues or Cones, optional
-        Tables at the prices of the solution, if there are some already.
+        Tables at the prices of the solution, if they have been computed.
 
     Returns
     -------

@@ -270,7 +270,7 @@ def gap(
     check_method(method)
     seed = seed_of(rng)
     check_sizes(draws, per_draw)
-    context = Context(problem, tol=tol, ties=tie_rule(ties), given=solution)
+    context = Context(problem, tol=tol, ties=tie_rule(ties), fixed_solution=solution)
     (policy,) = make_policies(context, [policy])
     solution = context.solution
     losses = GapTerms.at(solution)

@@ -371,7 +371,7 @@ def bound(
     Parameters
     ----------
     problem : Problem
-        What is bounded.
+        Problem to bound.
     solution : DualSolution, optional
         Prices and their bound; the dual is solved to `tol` by default.
     tol : float

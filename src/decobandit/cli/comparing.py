@@ -303,12 +303,12 @@ def print_path(comparison: bounds.ComparedEpisode) -> None:
         text=["pulled", "outcome"],
         narrow=True,  # nine columns fit into a terminal of 80
     )
-    print("index and price: DeCo's, for any policy")
-    print("short: shortfall, pulled below the price")
-    print("crowd: congestion, worth the price and not pulled")
+    print("index, price: at the prices of DeCo, whatever the policy")
+    print("short: shortfall, from arms pulled although their index is below the price")
+    print("crowd: congestion, from arms worth the price that were not pulled")
     if episode.unspent is not None:
-        print("loss counts pulls not made and, at the end, money left at their prices, too")
-    print("loss: both, up to this stage; at the end, its expectation over the prior is")
+        print("loss also counts pulls not made and, at the end, money left, both at their prices")
+    print("loss: sum of both up to this stage; over the whole horizon its expectation is")
     print(f"the upper bound {episode.upper_bound:.6f} minus the value of the policy (Theorem 1)")
 
 

@@ -124,7 +124,7 @@ def allowing(callback: Callable[[list[str] | None], list[str] | None]) -> Any:
 Tolerance = Annotated[float, typer.Option("--tol", help="Relative duality gap to reach.")]
 Ties = Annotated[TieRule, read_by(tie_rule, f"<{'|'.join(TIE_RULES)}>", "Tie-breaking rule.")]
 Truth = Annotated[
-    Numbers | None, read_by(_truth, "P,...", "True parameters: P, .2+.8, mean or rate.")
+    Numbers | None, read_by(_truth, "P,...", "True mean of each arm; of classes, such as .2+.8.")
 ]
 TruthPrior = Annotated[
     BetaBernoulli | None, read_by(_beta, "GOOD,BAD", "Beta distribution of the true probabilities.")
@@ -140,7 +140,7 @@ Bound = Annotated[
     typer.Option(
         "--bound/--no-bound",
         show_default="if quick",
-        help="Compute the bound if no policy needs it.",
+        help="Solve the dual even if no policy needs it.",
     ),
 ]
 BoundDraws = Annotated[

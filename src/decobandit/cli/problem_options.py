@@ -34,13 +34,15 @@ Arms = Annotated[int | None, _problem_option("K", "Number of equal arms.")]
 Horizon = Annotated[int | None, _problem_option("T", "Number of stages.")]
 HorizonLaw = Annotated[
     str | None,
-    _problem_option("LAW", "Law of the end, such as geometric:mean=50,most=400."),
+    _problem_option("LAW", "Random horizon, such as geometric:mean=50,most=400."),
 ]
 PriorGood = Annotated[float | None, _problem_option("A", "Prior weight of good outcomes.", "1")]
 PriorBad = Annotated[float | None, _problem_option("B", "Prior weight of bad outcomes.", "1")]
 Batch = Annotated[int | None, _problem_option("M", "Pulls per stage, shared among arms.")]
-Unit = Annotated[int | None, _problem_option("U", "Batch pulls that go to one arm together.")]
-Deploy = Annotated[float | None, _problem_option("N", "Value of the deployment, in good outcomes.")]
+Unit = Annotated[int | None, _problem_option("U", "Pulls of a batch that go to one arm together.")]
+Deploy = Annotated[
+    float | None, _problem_option("N", "Uses of the arm that is deployed at the end.")
+]
 DeployArms = Annotated[int | None, _problem_option("M", "Arms that are deployed.", "1")]
 RewardGood = Annotated[float | None, _problem_option("R", "Reward of a good outcome.", "1")]
 RewardBad = Annotated[float | None, _problem_option("R", "Reward of a bad outcome.", "0")]
@@ -249,7 +251,7 @@ def takes_policies(
         policies.check_policies(names)
         if policy is None and source.problem.stages > QUICK_STAGES:
             _announce_tuning(names)
-        context = context_of(source.problem, tol, ties=ties, given=source.solution)
+        context = context_of(source.problem, tol, ties=ties, fixed_solution=source.solution)
         return Chosen(context, names, source.rules)
 
     extra = [
@@ -279,7 +281,7 @@ def _names(names: list[str]) -> tuple[str, ...]:
 def _as_saved(source: Source, policy: list[str] | None, tol: float) -> Chosen:
     if policy is not None:
         raise typer.BadParameter("a solution file has its policy, DeCo at its prices: no --policy")
-    context = context_of(source.problem, tol, ties=source.ties, given=source.solution)
+    context = context_of(source.problem, tol, ties=source.ties, fixed_solution=source.solution)
     return Chosen(context, (PAPER_POLICY,))
 
 

@@ -38,7 +38,7 @@ def recommend(
 ) -> None:
     """Recommend the next arm, or at the end the arm to deploy.
 
-    A saved solution decides by DeCo. With several policies, --json has a list under "results".
+    With a saved solution, DeCo decides. With several policies, --json has a list under "results".
     """
     observed = _observed(
         chosen.context.problem,
@@ -156,11 +156,11 @@ def print_index(result: policies.NamedIndex) -> None:
     counts = f"{result.good} good, {result.bad} bad" if result.good is not None else result.state
     print(
         f"{result.policy} index of {result.arm} at stage {result.stage} with {counts}: "
-        f"{result.found.index:.10g}"
+        f"{result.arm_index.index:.10g}"
     )
-    tree = result.found.to_dict()
+    tree = result.arm_index.to_dict()
     for key in ("expected_reward", "value_of_information", "price", "path"):
         if key in tree:
             print(f"{key.replace('_', ' ')}: {tree[key]}")
-    if result.found.indexable is False:
+    if result.arm_index.indexable is False:
         print("not indexable: a pull is worth its price at some smaller surcharges only")

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 Part: TypeAlias = Callable[[], None]
 LEFT = (
-    "batches, several pulls of a stage, other outcomes, last rewards and rarer policies are "
-    "compiled on first use; deco warmup --all compiles them now"
+    "batches, several pulls per stage, non-binary outcomes, terminal rewards and rarer policies "
+    "are compiled on first use; deco warmup --all compiles them now"
 )
 
 

@@ -125,7 +125,9 @@ def bound(
     seed: Seed = 1,
     weight: Annotated[
         float | None,
-        typer.Option(show_default="the best of six", help="Weight of the penalty, 0 to 1."),
+        typer.Option(
+            show_default="the best of six", help="Weight of the information penalty, 0 to 1."
+        ),
     ] = None,
     tol: Tolerance = 1e-4,
     as_json: AsJson = False,

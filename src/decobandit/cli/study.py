@@ -53,7 +53,7 @@ def run(
 ) -> None:
     """Compute the missing cells; Ctrl-C keeps finished ones.
 
-    Workers are per cell; on a cluster, 1 by default.
+    --workers counts threads per cell; on a cluster, 1 by default.
     """
     described = studies.load_study(file)
     folder = file.with_suffix("") if out is None else out
@@ -78,7 +78,7 @@ def _tell(summary: studies.RunSummary, name: str, folder: Path, as_json: bool) -
         output.say(f"{cell}: {reason}")
     if summary.interrupted:
         output.say(
-            f"interrupted: {summary.kept} of {summary.cells} cells are finished and kept in "
+            f"interrupted: {summary.finished} of {summary.cells} cells are finished and kept in "
             f"{folder}; the same command goes on from there"
         )
     if as_json:
@@ -88,7 +88,7 @@ def _tell(summary: studies.RunSummary, name: str, folder: Path, as_json: bool) -
                 "folder": str(folder),
                 "cells": summary.cells,
                 "skipped": summary.skipped,
-                "made": summary.made,
+                "made": summary.computed,
                 "failed": summary.failed,
                 "interrupted": summary.interrupted,
             }
@@ -96,8 +96,8 @@ def _tell(summary: studies.RunSummary, name: str, folder: Path, as_json: bool) -
     elif not summary.interrupted:
         failed = f", {len(summary.failed)} failed" if summary.failed else ""
         print(
-            f"{summary.made} cells computed, {summary.skipped} were there{failed}: {folder}\n"
-            f"deco study show {folder}"
+            f"{summary.computed} cells computed, {summary.skipped} there before{failed}: {folder}\n"
+            f"next: deco study show {folder}"
         )
 
 

@@ -388,7 +388,7 @@ def status(here: Trial, stale_after: StaleAfter = 72.0, as_json: AsJson = False)
 
 
 arm = Commands(name="arm", help="Let arms join or leave a running trial.")
-NextPolicy = Annotated[str | None, shown("POLICY", "Another policy from here on.")]
+NextPolicy = Annotated[str | None, shown("POLICY", "Policy to continue with.")]
 
 
 @changes_trial
@@ -413,7 +413,7 @@ def close_arm(
     policy: NextPolicy = None,
     **request: Unpack[Request],
 ) -> Summary:
-    """Allocate an arm no more from the next stage on."""
+    """Stop allocating an arm from the next stage on."""
     return here.close_arm(name, reason=reason, policy=policy, **request)
 
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from ..trials.status import SegmentStatus
 
 MAX_NAMED = 8  # arms that are named in a line
+# states of allocations in the words of the glossary
+STATE_WORDS = {"open": "pending", "told": "recorded", "cancelled": "cancelled"}
 
 
 def digits(value: float | None) -> str:
@@ -41,10 +43,11 @@ def print_allocation(slot: Allocation, here: Trial) -> None:
     """Print the arm, or pulls by arm, and the allocation id."""
     about = about_slot(slot)
     if slot.arm is not None:
-        state = f"{slot.state} {here.named(slot)}".strip()
+        state = f"{STATE_WORDS[slot.state]} {here.named(slot)}".strip()
         print(f"{slot.arm}   (allocation {slot.id}, {state}{about})")
     else:
-        print(f"allocation {slot.id}: {slot.size} pulls, stage {slot.stage}, {slot.state}{about}")
+        state = STATE_WORDS[slot.state]
+        print(f"allocation {slot.id}: {slot.size} pulls, stage {slot.stage}, {state}{about}")
         _print_arms(slot)
     if slot.state == "open" and not slot.told:
         print(slot.reason)
@@ -61,7 +64,7 @@ def _print_arms(slot: Allocation) -> None:
 
     ranked = sorted(slot.arms, key=lambda part: -part.pulls)[:MOST_ROWS]
     started = bool(slot.told or slot.state != "open")
-    heading = "good/told" if all(part.seen is None for part in slot.arms) else "on record"
+    heading = "good/recorded" if all(part.seen is None for part in slot.arms) else "recorded"
     titles = ["arm", "pulls", "share"] + [heading, "pending", "cancelled"] * started
     rows = []
     for part in ranked:
@@ -82,13 +85,13 @@ def print_allocations(slots: Sequence[Allocation]) -> None:
             named_pulls(slot.pulls),
             str(slot.told),
             str(slot.pending),
-            slot.state,
+            STATE_WORDS[slot.state],
             slot.subject or "",
             *([] if slot.segment is None else [slot.segment]),
         ]
         for slot in slots
     ]
-    titles = ["allocation", "stage", "arm", "told", "pending", "state", "subject", "segment"]
+    titles = ["allocation", "stage", "arm", "recorded", "pending", "state", "subject", "segment"]
     texts = ["allocation", "arm", "state", "subject", "segment"]
     print_table("", titles[: len(rows[0])], rows, text=texts)
 
@@ -125,7 +128,7 @@ def print_list(summaries: Sequence[Summary], hidden: int = 0) -> None:
         ]
         for one in summaries
     ]
-    titles = ["trial", "policy", "size", "told", "open", "state", "created"]
+    titles = ["trial", "policy", "size", "recorded", "pending", "state", "created"]
     print_table("", titles, rows, text=["trial", "policy", "state", "created"])
 
 
@@ -134,16 +137,16 @@ def print_status(status: Status, stale: Mapping[str, str]) -> None:
 
     `stale`: when the open allocations that are overdue were made.
     """
-    title = f"{status.name}: {status.told} of {status.slots} outcomes told"
+    title = f"{status.name}: {status.told} of {status.slots} outcomes recorded"
     for one in status.segments:
-        _print_status_arms(f"{one.name}: {one.told} of {one.allocated} outcomes told", one)
+        _print_status_arms(f"{one.name}: {one.told} of {one.allocated} outcomes recorded", one)
         if one.next_arm is not None:
             print(f"next in {one.name}: {one.reason}")
     _print_status_arms(title, status)
     for slot in status.open:
         overdue = f", stale: since {stale[slot.id][:16]}" if slot.id in stale else ""
         what = slot.arm or f"{slot.pending} of {slot.size} pulls"
-        print(f"open: {what} (allocation {slot.id}{about_slot(slot)}{overdue})")
+        print(f"pending: {what} (allocation {slot.id}{about_slot(slot)}{overdue})")
     for change in status.arm_changes:
         what = "joined" if change.kind == "arm_added" else "left"
         why = change.reason if change.policy is None else f"{change.reason}; now {change.policy}"
@@ -180,11 +183,11 @@ def _print_status_arms(title: str, status: Status | SegmentStatus) -> None:
         return arm.posterior or f"Beta({arm.posterior_good:g}, {arm.posterior_bad:g})"
 
     known = any(arm.posterior or arm.posterior_good is not None for arm in status.arms)
-    counts = "good/told" if all(arm.seen is None for arm in status.arms) else "on record"
+    counts = "good/recorded" if all(arm.seen is None for arm in status.arms) else "recorded"
 
     print_table(
         title,
-        ["", "arm", "code", counts, "open", *["posterior"] * known, *facts],
+        ["", "arm", "code", counts, "pending", *["posterior"] * known, *facts],
         map(row, ranked[:MOST_ROWS]),
         text=["", "arm", "code"],
     )

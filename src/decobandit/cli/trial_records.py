@@ -67,7 +67,9 @@ def on_record(here: trials.Trial, form: str, masked: bool, by: str) -> None:
 def verify(
     trial: Annotated[str | None, argument("TRIAL", "Name or id; all trials by default.")] = None,
     file: ExportFile = None,
-    head: Annotated[str | None, shown("HASH", "Head of the log, noted earlier.")] = None,
+    head: Annotated[
+        str | None, shown("HASH", "Head of the log (its last hash), noted earlier.")
+    ] = None,
     checkpoint: Annotated[Path | None, shown("FILE", "Checkpoint to compare with.")] = None,
     signer: Annotated[
         str | None, shown("KEY|FILE", "Public key of the signer.", "--public-key")
@@ -177,8 +179,8 @@ def _print_checkpoint(result: CheckpointCheck, ok: bool, reports: Collection[str
 
 
 def _print_replay(result: trials.Replay) -> None:
-    state = "all as recorded" if result.ok else "NOT as recorded"
-    print(f"trial {result.trial}: {result.decisions} decisions made again, {state}")
+    state = "all as logged" if result.ok else "NOT as logged"
+    print(f"trial {result.trial}: {result.decisions} decisions recomputed, {state}")
     _indented(result.differences)
 
 
@@ -253,7 +255,7 @@ def _print_report(content: TrialReport) -> None:
         print(f"Dropped at looks: {', '.join(content.dropped)}.")
     if content.looks:
         arms, looks = look_columns(content)
-        print_table("looks", ["outcomes", *arms, "came to"], looks[-MOST_ROWS:], text=["came to"])
+        print_table("looks", ["outcomes", *arms, "result"], looks[-MOST_ROWS:], text=["result"])
     print(
         f"cancelled {content.cancelled}, corrected {len(content.corrections)}, late "
         f"{len(content.late)}, refused {content.refused}"
@@ -299,7 +301,7 @@ def checkpoint(
     out: OutNote = None,
     as_json: AsJson = False,
 ) -> None:
-    """Sign the heads of all trials, for 'verify --checkpoint'."""
+    """Sign the last hash of every log, for 'verify --checkpoint'."""
     from ..trials.checkpoints import make_checkpoint
 
     note = make_checkpoint(store, private_key(signing_key))

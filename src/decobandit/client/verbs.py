@@ -196,7 +196,7 @@ class RemoteTrial(Verbs[One, Many]):
         return self._get("verify", head=head, slow=True)
 
     def replay(self) -> One:
-        """Compute every decision again, and compare it with the record."""
+        """Recompute every decision, and compare it with the log."""
         return self._get("replay", slow=True)
 
     def close(self, *, reason: str | None = None, key: str | None = None) -> One:
@@ -244,7 +244,7 @@ class RemoteTrial(Verbs[One, Many]):
     def close_arm(
         self, arm: str, *, reason: str, policy: str | None = None, key: str | None = None
     ) -> One:
-        """Allocate an arm no more from the next stage on, and say why."""
+        """Stop allocating an arm from the next stage on, and give the reason."""
         return self._change("arms", arm, "close", reason=reason, policy=policy, key=key)
 
 

@@ -96,12 +96,12 @@ def operating_characteristics(
     workers: int | None = None,
     progress: Report | None = None,
 ) -> DesignResult:
-    """Return what each policy of a design does in each scenario.
+    """Compute the operating characteristics of each policy of a design in each scenario.
 
     Parameters
     ----------
     problem : Problem
-        What is played; its priors are what policies and posterior probabilities start from. Or
+        Problem to play; policies and posterior probabilities start from its priors. Or
         the pair that `load_design` returns, without `design`.
     design : Design
         Rules, policies, test and scenarios.
@@ -118,12 +118,12 @@ def operating_characteristics(
     workers : int, optional
         Threads that compute.
     progress : callable, optional
-        Told how far it is.
+        Called with the progress.
 
     Returns
     -------
     DesignResult
-        What was finished, where it was interrupted.
+        After an interrupt, the finished part.
 
     Raises
     ------
@@ -134,8 +134,8 @@ def operating_characteristics(
     --------
     >>> from decobandit import Design, Problem, operating_characteristics
     >>> design = Design(policies=["equal"], scenarios=[{"name": "one", "truth": [0.2, 0.6]}])
-    >>> found = operating_characteristics(Problem.uniform(arms=2, horizon=20), design)
-    >>> equal = found.scenarios[0].policies[0]
+    >>> result = operating_characteristics(Problem.uniform(arms=2, horizon=20), design)
+    >>> equal = result.scenarios[0].policies[0]
     >>> round(equal.good, 6), equal.exact, round(equal.select_best, 4)
     (8.0, True, 0.9708)
     """

@@ -81,10 +81,10 @@ def study_design(
     >>> from decobandit import Design, Problem
     >>> from decobandit.designs.reporting import study_design
     >>> design = Design(policies=["thompson"], scenarios=[{"name": "one", "truth": [0.2, 0.6]}])
-    >>> found = study_design(Problem.uniform(arms=2, horizon=6), design)
-    >>> [each.policy for each in found.result.scenarios[0].policies]
+    >>> result = study_design(Problem.uniform(arms=2, horizon=6), design)
+    >>> [each.policy for each in result.result.scenarios[0].policies]
     ['thompson', 'equal']
-    >>> list(found.sensitivity)
+    >>> list(result.sensitivity)
     ['half the effective sample sizes', 'twice the effective sample sizes']
     """
     design = beside_equal(design)

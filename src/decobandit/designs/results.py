@@ -121,8 +121,8 @@ class DesignResult(Tabular):
     --------
     >>> from decobandit import Design, Problem, operating_characteristics
     >>> design = Design(policies=["equal"], scenarios=[{"name": "null", "truth": [0.5, 0.5]}])
-    >>> found = operating_characteristics(Problem.uniform(arms=2, horizon=6), design)
-    >>> found.to_dict()["scenarios"][0]["policies"][0]["pulls"]
+    >>> result = operating_characteristics(Problem.uniform(arms=2, horizon=6), design)
+    >>> result.to_dict()["scenarios"][0]["policies"][0]["pulls"]
     [3.0, 3.0]
     """
 

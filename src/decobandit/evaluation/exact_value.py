@@ -69,8 +69,8 @@ class Evaluation(Tabular):
     Examples
     --------
     >>> from decobandit import Problem, evaluate
-    >>> found = evaluate(Problem.uniform(arms=2, horizon=4), "greedy", truth=[0.9, 0.1])
-    >>> round(found.value, 4), round(found.regret, 4)
+    >>> result = evaluate(Problem.uniform(arms=2, horizon=4), "greedy", truth=[0.9, 0.1])
+    >>> round(result.value, 4), round(result.regret, 4)
     (3.4176, 0.1824)
     """
 
@@ -190,7 +190,7 @@ def evaluate(
     policy : Policy or str
         A policy made for this problem, or a name (`make_policy`).
     truth : sequence, optional
-        The truth of every arm: its success probability, chances of its classes, "-" for own states;
+        True success probability or class probabilities of every arm, "-" for a Markov arm;
         over the prior where it is not given.
     tol, ties, solution
         As in `make_policy`, where the policy is given by its name.
@@ -199,7 +199,7 @@ def evaluate(
     workers : int, optional
         Threads that make the policy's tables; all processors by default.
     progress : callable, optional
-        Told how far the evaluation is.
+        Called with the progress of the evaluation.
     watch : callable, optional
         `watch(stage, occupied)` receives the states that single arms are in, and in which they are
         pulled. A policy whose ties ask for arms that are not merged is followed a second time from

@@ -68,8 +68,8 @@ def regret_figure(simulation: Simulation, *, interactive: bool = False) -> Figur
     --------
     >>> from decobandit import Problem, simulate
     >>> from decobandit.figures import regret_figure
-    >>> found = simulate(Problem.uniform(arms=2, horizon=5), ["greedy", "equal"], draws=20)
-    >>> [line.get_label() for line in regret_figure(found).axes[0].lines]
+    >>> result = simulate(Problem.uniform(arms=2, horizon=5), ["greedy", "equal"], draws=20)
+    >>> [line.get_label() for line in regret_figure(result).axes[0].lines]
     ['equal', 'greedy']
     """
     drawn = [
@@ -137,8 +137,8 @@ def characteristics_figure(result: DesignResult, *, interactive: bool = False) -
     >>> from decobandit import Design, Problem, operating_characteristics
     >>> from decobandit.figures import characteristics_figure
     >>> design = Design(policies=["equal"], scenarios=[{"name": "one", "truth": [0.5, 0.9]}])
-    >>> found = operating_characteristics(Problem.uniform(arms=2, horizon=6), design)
-    >>> len(characteristics_figure(found).axes)
+    >>> result = operating_characteristics(Problem.uniform(arms=2, horizon=6), design)
+    >>> len(characteristics_figure(result).axes)
     3
     """
     policies = list(

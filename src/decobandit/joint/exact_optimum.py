@@ -149,7 +149,7 @@ def optimum(
     limit_bytes : int, optional
         Memory that may be used; 70% of what is available by default.
     progress : callable, optional
-        Told how many levels are done.
+        Called with the number of finished levels.
     workers : int, optional
         Threads that share the work; all processors by default.
 

@@ -57,7 +57,7 @@ def compute(
     folder.mkdir(parents=True, exist_ok=True)
     summary = run_study(study, folder, runner=here(), progress=progress)
     if summary.interrupted:
-        raise Interrupted(f"{summary.kept} of {summary.cells} cells are kept in {folder}")
+        raise Interrupted(f"{summary.finished} of {summary.cells} cells are kept in {folder}")
     if summary.failed:
         first, reason = next(iter(summary.failed.items()))
         raise DecoError(f"{first}: {reason}")

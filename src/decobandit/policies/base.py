@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 
 class Policy(Shown, ABC):
-    """Chooses the arms of every stage: the base of all policies.
+    """Base class of all policies: chooses the arms of every stage.
 
     A policy of your own derives from `IndexPolicy` and writes `index`, or from this class and
     writes `select`; docs/adding-a-policy.md has examples.
@@ -65,9 +65,9 @@ class Policy(Shown, ABC):
     Attributes
     ----------
     name : str
-        What tables and files call it.
+        Name in tables and files.
     problem : Problem
-        What it was made for.
+        Problem that the policy plays.
     ties : TieRule
         How it breaks ties; see `problem.ties`.
     randomised : bool
@@ -76,7 +76,7 @@ class Policy(Shown, ABC):
         Whether swapping exchangeable arms swaps its answers; position may only break ties. Exact
         evaluation then merges such arms. Not inherited: every class declares it for itself.
     cost : Cost
-        What it costs beside prices.
+        Computing cost, without the prices.
     serves_restless : bool
         Whether it serves arms that also move, or earn, while they are not pulled.
     serves_drift : bool
@@ -84,7 +84,7 @@ class Policy(Shown, ABC):
     requires : tuple of callables
         Requirements on the problem, each a sentence or None; see `requirements.py`.
     most_ways : int
-        Combinations of pending outcomes of all arms that `weigh` is asked about; beyond, draws.
+        Maximum combinations of pending outcomes that `weigh` averages over; beyond, draws.
     splits_index : bool
         Whether its index is the expected reward plus the value of information.
     at_fixed_prices : bool
@@ -154,13 +154,13 @@ class Policy(Shown, ABC):
     def select(
         self, stage: int, state: State, rng: np.random.Generator | None = None
     ) -> tuple[int, ...]:
-        """Positions of the arms to pull at `stage`, as many as the problem pulls there.
+        """Return the positions of the arms to pull at `stage`.
 
         In problems with `repeat` one for each unit: an arm may be named several times.
         """
 
     def choose(self, state: State, *, rng: np.random.Generator | None = None) -> tuple[int, ...]:
-        """Positions of the arms to pull in this state, as many as the problem pulls now.
+        """Return the positions of the arms to pull in this state.
 
         Parameters
         ----------
@@ -180,7 +180,7 @@ class Policy(Shown, ABC):
     # -- pulls of every arm -------------------------------------------------------------------
 
     def allocate(self, state: State, *, rng: np.random.Generator | None = None) -> tuple[int, ...]:
-        """Return pulls of every arm in this state, for the whole stage.
+        """Return the number of pulls of every arm at the next stage, in this state.
 
         Parameters
         ----------
@@ -210,14 +210,14 @@ class Policy(Shown, ABC):
     def allocation(
         self, stage: int, state: State, rng: np.random.Generator | None = None
     ) -> tuple[int, ...]:
-        """Return pulls of every arm at a stage in one state, (arms,)."""
+        """Return the number of pulls of every arm at a stage, in one state, (arms,)."""
         (pulls,) = self.allocate_many(stage, States.of(self.problem, [state]), rng).tolist()
         return tuple(pulls)
 
     def allocate_many(
         self, stage: int, states: States, rng: np.random.Generator | None = None
     ) -> Ints:
-        """Return pulls of every arm in many states at once, (E, K); in batches, whole units.
+        """Return the pulls of every arm in many states at once, (E, K); in batches, whole units.
 
         By default one unit of each arm of `select`, asked row by row: once in equal rows unless it
         draws. Fewer outcomes may be known than the stage implies, where some are pending.
@@ -281,7 +281,7 @@ class Policy(Shown, ABC):
 
     @classmethod
     def refusal(cls, problem: Problem) -> str | None:
-        """Why the policy does not serve a problem, in one sentence; None where it does."""
+        """Return why the policy does not serve a problem, in one sentence; None if it does."""
         if problem.budget is not None and not cls.plans_budget:
             return f"policy {cls.name!r} does not keep to a budget; use 'deco' or 'greedy'"
         if problem.resources is not None and not cls.plans_resources:
@@ -313,19 +313,19 @@ class Policy(Shown, ABC):
 
     @classmethod
     def is_tuned(cls) -> bool:
-        """Whether it is tuned to its problem when it is made, which takes time."""
+        """Whether the policy is tuned to its problem when it is created, which may be slow."""
         return cls.record is not Policy.record
 
     def live(self, cones: Cones) -> Policy:
-        """Return the policy for single decisions of a trial; `cones`: at the trial's prices."""
+        """Return the policy that decides in a live trial; `cones`: tables at its prices."""
         return self
 
     def has_tables(self, stage: int) -> bool:
-        """Whether the tables that a decision at a stage looks into are made; most have none."""
+        """Whether the tables for a decision at a stage are computed; most policies have none."""
         return True
 
     def refuse_large(self) -> None:  # most have none
-        """Refuse if the tables need more memory than there is, before any is computed."""
+        """Raise TooLarge before any table is computed if the tables do not fit in memory."""
 
     # -- tables, loops, probabilities ---------------------------------------------------------
 
@@ -350,49 +350,49 @@ class Policy(Shown, ABC):
 
     @classmethod
     def plays_compiled(cls) -> bool:
-        """Whether simulated episodes run compiled: by a table, or a loop of its own."""
+        """Whether episodes are simulated in compiled code, from a table or by `play`."""
         return cls.stage_index is not Policy.stage_index or cls.play is not Policy.play
 
     @property
     def has_table(self) -> bool:
-        """Whether `stage_index` is there; an arm's index then depends on its own state alone."""
+        """Whether the policy has `stage_index`: the index depends on the arm's state alone."""
         return type(self).stage_index is not Policy.stage_index and not self.selects_only
 
     @property
     def has_own_index(self) -> bool:
-        """Whether arms have an index by their own state alone: `indices_of`."""
+        """Whether the index of an arm depends on its own state alone (`indices_of`)."""
         return self.has_table
 
     @property
     def has_loop(self) -> bool:
-        """Whether `play` is there."""
+        """Whether the policy defines `play`."""
         return type(self).play is not Policy.play
 
     @property
     def has_distribution(self) -> bool:
-        """Whether `distribution` is there."""
+        """Whether the policy defines `distribution`."""
         return type(self).distribution is not Policy.distribution
 
     @property
     def has_chances(self) -> bool:
-        """Whether `probabilities` does not ask in each state."""
+        """Whether `probabilities` handles all states at once, without a call per state."""
         return self.has_table or type(self).probabilities is not Policy.probabilities
 
     @property
     def draws_arms(self) -> bool:
-        """Whether it chooses at random, always or between tied arms."""
+        """Whether the policy chooses at random, if only between tied arms."""
         return self.randomised or self.ties == "random"
 
     # -- numbers of single arms ---------------------------------------------------------------
 
     def indices_of(self, stage: int, arm: int, stats: Floats) -> Floats:
-        """Index of an arm with such statistics, whatever is known of others: (J, width) -> (J,)."""
+        """Return the index of an arm by its own statistics alone: (J, width) -> (J,)."""
         group, good = int(self.problem.group_of_arm[arm]), stats[:, 0].astype(np.int64)
         n = good + stats[:, 1].astype(np.int64)
         return np.asarray(self.stage_index(stage)[group, n * (n + 1) // 2 + good])
 
     def arm_index(self, stage: int, group: int, stats: Stats) -> ArmIndex:
-        """Index of an arm of a group by its statistics, to full precision, with its parts."""
+        """Return the index of an arm of a group by its statistics, split into its terms."""
         if not self.has_table:
             raise InvalidArgument(
                 f"policy {self.name!r} has no index of a single arm: it looks at all of them"
@@ -401,14 +401,14 @@ class Policy(Shown, ABC):
         return ArmIndex(float(self.indices_of(stage, arm, np.array([stats], dtype=float))[0]))
 
     def indices(self, stage: int, state: State) -> Floats | None:
-        """Index of every arm, (arms,); None where arms have none."""
+        """Return the index of every arm, (arms,); None if the policy has no index."""
         if not self.has_table:
             return None
         values: Floats = from_table(self.stage_index(stage), States.of(self.problem, [state]))[0]
         return values
 
     def price(self, stage: int) -> float | None:
-        """Price of a pull that the index is compared with; None where there is none."""
+        """Return the price of a pull that the index is compared with; None if there is none."""
         return None
 
     def tables_at(self, prices: Floats) -> OneArmValues | None:

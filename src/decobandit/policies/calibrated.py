@@ -38,7 +38,7 @@ class CalibratedPolicy(IndexPolicy):
     Parameters
     ----------
     problem : Problem
-        What it is made for.
+        Problem to play.
     path : PricePath, optional
         Prices that the index is calibrated against; flat by default.
     prices : array, optional

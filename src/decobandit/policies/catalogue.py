@@ -43,7 +43,7 @@ _allowed: set[str] = set()  # package.module:Class that files, databases and req
 
 
 def policy_names() -> list[str]:
-    """Names that can be asked for: of this package, then of other packages.
+    """Return the names that `make_policy` accepts: of this package, then of other packages.
 
     Returns
     -------
@@ -60,7 +60,7 @@ def policy_names() -> list[str]:
 
 
 def allow_policy(policy: str) -> None:
-    """Let files, databases and requests name a policy of another module.
+    """Allow files, databases and requests to use a policy from another module.
 
     A file can name any module, and importing it runs its code: only names that the program itself
     uses or allows are imported.
@@ -184,7 +184,7 @@ def make_policy(
     Parameters
     ----------
     problem : Problem
-        What it is made for.
+        Problem to play.
     policy : str or Policy
         A name of the catalogue (`policy_names`), `package.module:Class`, or a policy that was made
         for this problem already, which is handed back.
@@ -193,7 +193,7 @@ def make_policy(
     ties : TieRule
         How ties are broken.
     solution : DualSolution, optional
-        Where the dual has been solved already.
+        Solution of the dual, if it has been solved already.
 
     Returns
     -------
@@ -219,7 +219,7 @@ def make_policy(
     from .context import Context
 
     check_problem(problem)
-    context = Context(problem, tol=tol, ties=tie_rule(ties), given=solution)
+    context = Context(problem, tol=tol, ties=tie_rule(ties), fixed_solution=solution)
     (made_policy,) = make_policies(context, [policy])
     return made_policy
 
@@ -287,7 +287,7 @@ def make_successor(context: Context, policy: str | Policy, true_horizon: int) ->
         else (type(policy), policy.ties)
     )
     actual = true_problem(context.problem, None, true_horizon)
-    later = replace(context, problem=actual, ties=ties, given=None, parameters=None)
+    later = replace(context, problem=actual, ties=ties, fixed_solution=None, parameters=None)
     if actual.repeat:  # nothing is tuned at the planned end
         return _make(kind, later)
     return kind.successor(later, context.problem.horizon)

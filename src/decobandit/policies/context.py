@@ -31,11 +31,11 @@ class Context:
         of `choose_path`.
     solver : callable
         `solver(problem, tol)` solves the dual when it is first needed.
-    given : DualSolution, optional
-        Where the dual has been solved already.
+    fixed_solution : DualSolution, optional
+        Solution of the dual, if it has been solved already.
     under_rules : bool
         Whether the rules of a design will bind the policy, which may drop arms or delay outcomes.
-    play_given : bool
+    play_fixed : bool
         Whether DeCo plays the prices that are given, as on record in a trial, and not the canonical
         ones of the problem.
 
@@ -54,19 +54,19 @@ class Context:
     parameters: Mapping[str, float] | None = None
     path_states: int | None = None
     solver: Callable[[Problem, float], DualSolution] = lambda problem, tol: solve(problem, tol=tol)
-    given: DualSolution | None = None
+    fixed_solution: DualSolution | None = None
     under_rules: bool = False
-    play_given: bool = False
+    play_fixed: bool = False
     _solved: Once[DualSolution] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        if self.given is not None:
-            check_solution(self.given, self.problem)
+        if self.fixed_solution is not None:
+            check_solution(self.fixed_solution, self.problem)
         object.__setattr__(self, "_solved", Once(self._solve))
 
     def _solve(self) -> DualSolution:
-        if self.given is not None:
-            return self.given
+        if self.fixed_solution is not None:
+            return self.fixed_solution
         solution = self.solver(check_problem(self.problem), self.tol)
         if solution.interrupted:  # as in `whole_solution`, for any solver
             raise KeyboardInterrupt
@@ -80,8 +80,8 @@ class Context:
     @property
     def played(self) -> DualSolution:
         """The solution at the prices that DeCo plays: the same whatever the tolerance."""
-        given = self.play_given or self.problem.may_wait
-        return self.solution if given else at_canonical_prices(self.solution)
+        as_solved = self.play_fixed or self.problem.may_wait
+        return self.solution if as_solved else at_canonical_prices(self.solution)
 
     def solution_for(self, bound: bool | None = None) -> DualSolution | None:
         """Return the solution for a bound shown with policies; None if it is absent and not needed.
@@ -94,7 +94,7 @@ class Context:
     @property
     def solved(self) -> bool:
         """Whether the prices are there already."""
-        return self.given is not None or self._solved.made
+        return self.fixed_solution is not None or self._solved.made
 
     @property
     def interrupted(self) -> bool:
@@ -102,4 +102,4 @@ class Context:
 
         One that is made here is then given up: Ctrl-C ends the whole of the work.
         """
-        return self.given is not None and self.given.interrupted
+        return self.fixed_solution is not None and self.fixed_solution.interrupted

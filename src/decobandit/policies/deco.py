@@ -66,7 +66,7 @@ class DecoPolicy(IndexPolicy):
     Parameters
     ----------
     problem : Problem
-        What it is made for.
+        Problem to play.
     prices : array_like
         One per stage, (stages,), in batches of a unit; those of a solved dual make the policy of
         the paper.

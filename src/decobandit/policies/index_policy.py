@@ -73,7 +73,7 @@ class IndexPolicy(Policy):
     Parameters
     ----------
     problem : Problem
-        What it is made for.
+        Problem to play.
     ties : TieRule
         How ties are broken: "least-pulled", "most-pulled", "first", "last" or "random".
 

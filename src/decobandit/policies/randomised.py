@@ -42,7 +42,7 @@ class RandomisedPolicy(Policy):
     Parameters
     ----------
     problem : Problem
-        What it is made for.
+        Problem to play.
 
     Examples
     --------

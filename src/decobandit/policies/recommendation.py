@@ -67,9 +67,9 @@ class ArmReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values; the probability, pulls and share only where there are."""
-        return {"name": self.name, **self.known()}
+        return {"name": self.name, **self.facts()}
 
-    def known(self) -> dict[str, Any]:
+    def facts(self) -> dict[str, Any]:
         """Return the fields without the name."""
         rare = {"probability", "pulls", "share", "seen", "posterior"}
         if self.posterior is not None:
@@ -87,8 +87,8 @@ class Recommendation(Tabular):
     Examples
     --------
     >>> from decobandit import Problem, recommend
-    >>> found = recommend(Problem.uniform(arms=2, horizon=5), "1/1,0/1", "greedy")
-    >>> found.stage, found.chosen, round(found.arms[0].expected_reward, 4)
+    >>> result = recommend(Problem.uniform(arms=2, horizon=5), "1/1,0/1", "greedy")
+    >>> result.stage, result.chosen, round(result.arms[0].expected_reward, 4)
     (2, ('arm-1',), 0.6667)
     """
 
@@ -128,7 +128,7 @@ class Recommendation(Tabular):
         """`arms`, one row each."""
         return {
             "arms": lambda: columns_of(
-                {"arm": arm.name, "chosen": arm.name in self.chosen, **arm.known()}
+                {"arm": arm.name, "chosen": arm.name in self.chosen, **arm.facts()}
                 for arm in self.arms
             )
         }
@@ -158,12 +158,12 @@ def recommend(
     solution: DualSolution | None = None,
     rng: Rng = None,
 ) -> Recommendation:
-    """Recommend what to pull next, with reasons.
+    """Recommend the next arm, with the index and posterior of every arm.
 
     Parameters
     ----------
     problem : Problem
-        The arms, and how many stages there are.
+        Arms and number of stages.
     state : State or str
         Outcomes so far, good/pulls of every arm: "3/5,2/2,0/0". The stage follows from it.
     policy : str or Policy
@@ -192,7 +192,7 @@ def recommend(
     ('arm-2',)
     """
     check_problem(problem)
-    context = Context(problem, tol=tol, ties=tie_rule(ties), given=solution)
+    context = Context(problem, tol=tol, ties=tie_rule(ties), fixed_solution=solution)
     (recommendation,) = recommend_each(context, [policy], state, rng=rng)
     return recommendation
 
@@ -273,7 +273,7 @@ def _reports(
 
 def known_of_arm(problem: Problem, state: State, k: int) -> dict[str, Any]:
     """Return counts and posterior of an arm."""
-    text = state.others[k] if state.others else None
+    text = state.statistics[k] if state.statistics else None
     if text is not None:
         kind = problem.groups[problem.group_of_arm[k]].model
         none = dict.fromkeys(("good", "bad", "posterior_good", "posterior_bad"))
@@ -333,12 +333,12 @@ class NamedIndex:
     good: int | None
     bad: int | None
     state: str
-    found: ArmIndex
+    arm_index: ArmIndex
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, with the parts that the index has."""
-        where = {key: value for key, value in vars(self).items() if key != "found"}
-        return {k: v for k, v in where.items() if v is not None} | self.found.to_dict()
+        where = {key: value for key, value in vars(self).items() if key != "arm_index"}
+        return {k: v for k, v in where.items() if v is not None} | self.arm_index.to_dict()
 
 
 def indices_of_arm(

@@ -53,7 +53,7 @@ class DualSolution(Tabular):
     Attributes
     ----------
     problem : Problem
-        What was relaxed.
+        Problem that was relaxed.
     multipliers : array
         (horizon,) price of a pull at each stage.
     deployment_price : float or None
@@ -64,14 +64,14 @@ class DualSolution(Tabular):
         No prices give a smaller upper bound. None where counts are followed on too coarse a grid
         to tell.
     tol : float
-        Relative gap that was asked for.
+        Relative gap to reach, as requested.
     grid : int
         States per row of a grid on which arms were followed; 0 where every state was. Both bounds
         hold either way; what the grid cannot resolve is part of their gap.
     oracle_calls : int
         Backward passes, those on coarser problems included.
     seconds : float
-        That the search took, without compiling kernels.
+        Duration of the search, without compiling kernels.
     interrupted : bool
         Whether it was ended from the keyboard.
     search_gap : float or None
@@ -115,20 +115,20 @@ class DualSolution(Tabular):
 
     @property
     def relative_gap(self) -> float | None:
-        """Upper minus lower bound, relative to the larger one in size; None without a lower one."""
+        """Upper minus lower bound, relative to the larger in size; None without a lower bound."""
         if self.lower_bound is None:
             return None
         return relative_gap(self.upper_bound, self.lower_bound)
 
     @property
     def converged(self) -> bool:
-        """Whether the search ended at a relative gap of at most `tol`: on its grid, if any."""
+        """Whether the search reached a relative gap of `tol`; on a grid, the gap on that grid."""
         gap = self.relative_gap if self.search_gap is None else self.search_gap
         return gap is not None and gap <= self.tol
 
     @property
     def prices(self) -> Floats:
-        """The multipliers, then the deployment price if there is one, (stages,)."""
+        """Price of a pull at each stage, then of the deployment if there is one, (stages,)."""
         if self.deployment_price is None:
             return self.multipliers
         return np.append(self.multipliers, self.deployment_price)

@@ -69,7 +69,7 @@ class Reward(Frozen):
     good, bad : float or sequence of float
         Reward of a good outcome (default 1) and of a bad one (default 0).
     values : sequence of float, optional
-        Value of each class. Other outcomes are numbers: their own value.
+        Value of each class; all other outcomes are numbers.
     factor : float or sequence of float
         Multiplies the value of an outcome: one number, or one per stage.
     cap : float, optional
@@ -191,7 +191,7 @@ _LEFT_OUT = {
 
 
 class Arm(Frozen):
-    """One arm.
+    """An option of the problem: name, prior and rewards.
 
     Parameters
     ----------
@@ -200,11 +200,11 @@ class Arm(Frozen):
     prior : BetaBernoulli, DirichletCategorical, NormalNormal, GammaPoisson, GammaExponential, ...
         The prior of an outcome model; uniform on the success probability by default.
     priors : mapping of str to prior, optional
-        By segment of the problem, of the kind of `prior`, which the other segments have.
+        Priors by segment, of the same model as `prior`, which holds in all other segments.
     reward : Reward
-        Of an outcome; by default 1 for a good one and 0 for a bad one, its value for any other.
+        Reward of an outcome: by default 1 if good, 0 if bad, and the value of any other outcome.
     noise_sd : float, optional
-        Of normal outcomes, and needed there: their standard deviation around the arm's mean.
+        Standard deviation of normal outcomes around the arm's mean; required for them.
     range : tuple of two float, optional
         Of measurements and counts: lowest and highest plausible outcome of a pull. A trial refuses
         others unless they are confirmed.
@@ -214,7 +214,7 @@ class Arm(Frozen):
     cost : float or sequence of float, optional
         Money that a pull takes from the budget of the problem: one number, or one per stage.
     uses : dict of str to float, optional
-        What a pull takes of the resources of the problem at its stage; nothing of other ones.
+        Amount of each resource that a pull uses; 0 for resources not named.
     terminal : table, optional
         Last rewards by the final state of the arm; see `terminal_table`.
 
@@ -285,14 +285,14 @@ class Arm(Frozen):
 
     @property
     def beta(self) -> BetaBernoulli:
-        """The prior of good and bad outcomes; a ValueError where there are others."""
+        """Beta prior of a binary arm; a ValueError for any other outcome model."""
         if not isinstance(self.prior, BetaBernoulli):
             raise InvalidArgument(f"{self.name}: {NOT_YET.format(self.prior.kind)}")
         return self.prior
 
     @property
     def outcome_reward(self) -> Reward:
-        """The rewards of good and bad outcomes; a ValueError where there are others."""
+        """Rewards of a binary arm; a ValueError for any other outcome model."""
         assert self.beta
         return self.reward
 

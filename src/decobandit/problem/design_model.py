@@ -384,13 +384,13 @@ class Design(Rules):
         Largest probability of every arm; what a policy gives beyond it goes to the other arms in
         proportion.
     delay : int
-        Stages until an outcome is known.
+        Stages until an outcome is recorded.
     looks : Looks, optional
-        Numbers of known outcomes at which the trial is looked at.
+        Numbers of recorded outcomes at which interim looks take place.
     stop : Stop
         Probabilities at which a look stops the trial or drops an arm.
     margin : float
-        By which an arm has to beat control; within which arms are equivalent.
+        Difference by which an arm must beat control, or within which arms are equivalent.
     compare : str
         What arms are compared by: "reward", the expected reward of a pull, or "outcome".
     policies : sequence of str
@@ -405,7 +405,7 @@ class Design(Rules):
     scenarios : sequence of Scenario
         True success probabilities that may hold.
     question : str
-        What the trial is to find out, for the report.
+        Research question, for the report.
 
     Examples
     --------
@@ -433,9 +433,7 @@ class Design(Rules):
         description="True success probabilities that may hold.",
         json_schema_extra={"maxItems": MAX_SCENARIOS},
     )
-    question: Question = Field(
-        default="", description="What the trial is to find out, for the report."
-    )
+    question: Question = Field(default="", description="Research question, for the report.")
 
     def _faults(self, problem: Problem) -> Iterator[Fault]:
         yield from super()._faults(problem)

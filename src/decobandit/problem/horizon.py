@@ -38,7 +38,7 @@ _KEYS = {  # of each law: needed, may be left out
 
 
 class RandomHorizon(Frozen):
-    """The law of the number of stages, which is independent of all outcomes.
+    """Distribution of a random number of stages, independent of all outcomes.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ class RandomHorizon(Frozen):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read a law from text: geometric:mean=50,most=400, or as in a file, or 1,0.9,0.8.
+        """Read a distribution from text, such as geometric:mean=50,most=400 or 1,0.9,0.8.
 
         Examples
         --------
@@ -179,12 +179,12 @@ class RandomHorizon(Frozen):
         return float(np.sum(self.probabilities))
 
     def part(self, stages: slice | NDArray[np.int64]) -> RandomHorizon:
-        """Return the law of some of the stages, given that the first of them is played."""
+        """Return the distribution over some of the stages, given that the first is played."""
         survival = np.array(self.probabilities)[stages]
         return RandomHorizon(survival=tuple((survival / survival[0]).tolist()))
 
     def described(self) -> str:
-        """Return the law in a few words."""
+        """Return the distribution in a few words."""
         if self.law is None:
             return f"random horizon up to {self.stages}"
         numbers = f"{self.least} to {self.most}" if self.law == "uniform" else f"mean {self.mean:g}"

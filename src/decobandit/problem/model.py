@@ -55,7 +55,7 @@ SLACK = 1e-9  # part of a resource that rounding may add to what is used
 
 
 class Terminal(Frozen):
-    """After the last stage arms are chosen: each worth `deploy` times its success probability.
+    """Deployment: the arms chosen at the end earn `deploy` times their success probabilities.
 
     Parameters
     ----------
@@ -175,10 +175,10 @@ class Problem(Shown, ProblemFields):
     terminal : Terminal, optional
         A deployment at the end.
     budget : float, optional
-        What all pulls together may cost. Every arm then has a `cost`, and at most
+        Total cost of all pulls. Every arm then has a `cost`, and at most
         `pulls_per_stage` pulls are made.
     resources : dict of str to float or sequence of float, optional
-        What there is of each resource at every stage: one number, or one per stage. Pulls take what
+        Amount of each resource at every stage: one number, or one per stage. Pulls take what
         their arms use; at most `pulls_per_stage` pulls, by default one of every arm, are made.
     segments : sequence of Segment, optional
         Parts of the visitors whose arms have priors of their own; a stage is then one visitor.
@@ -227,7 +227,7 @@ class Problem(Shown, ProblemFields):
         prior: Prior = FLAT_PRIOR,
         **settings: Any,
     ) -> "Problem":
-        """Equal arms named arm-1, arm-2, ...
+        """Return a problem of equal arms, named arm-1, arm-2, ...
 
         Parameters
         ----------
@@ -304,7 +304,7 @@ class Problem(Shown, ProblemFields):
         return made
 
     def charged(self, price: float = 0.0, resource_prices: FloatArray | None = None) -> Self:
-        """Return the problem in which pulls pay for the money and the resources that they take.
+        """Return the problem with rewards reduced by the price of the money and resources used.
 
         price: of money; resource_prices (horizon, resources).
         """
@@ -368,12 +368,12 @@ class Problem(Shown, ProblemFields):
 
     @property
     def n_arms(self) -> int:
-        """K, the number of arms."""
+        """Number of arms, K."""
         return len(self.arms)
 
     @property
     def stages(self) -> int:
-        """The horizon, plus one when an arm is deployed; the deployment is a stage like others."""
+        """Number of stages: the horizon, plus one for a deployment."""
         return self.horizon + (self.terminal is not None)
 
     @property
@@ -385,7 +385,7 @@ class Problem(Shown, ProblemFields):
 
     @property
     def costs(self) -> FloatArray:
-        """Money that a pull of each arm costs, (stages, K); a deployment costs nothing."""
+        """Cost of a pull of each arm at each stage, (stages, K); a deployment costs nothing."""
         costs = np.zeros((self.stages, self.n_arms))
         for k, arm in enumerate(self.arms):
             costs[: self.horizon, k] = 0.0 if arm.cost is None else arm.cost
@@ -398,13 +398,13 @@ class Problem(Shown, ProblemFields):
 
     @property
     def supply(self) -> FloatArray:
-        """What there is of each resource at each stage, (horizon, resources)."""
+        """Amount of each resource at each stage, (horizon, resources)."""
         columns = [np.broadcast_to(x, self.horizon) for x in (self.resources or {}).values()]
         return np.array(columns, dtype=float).reshape(-1, self.horizon).T
 
     @property
     def uses(self) -> FloatArray:
-        """What a pull of each arm uses of each resource, (K, resources)."""
+        """Amount of each resource that a pull of each arm uses, (K, resources)."""
         names = tuple(self.resources or ())
         rows = [[(arm.uses or {}).get(name, 0.0) for name in names] for arm in self.arms]
         return np.array(rows, dtype=float).reshape(self.n_arms, len(names))
@@ -432,19 +432,19 @@ class Problem(Shown, ProblemFields):
         return flags
 
     def available_at(self, stage: int) -> NDArray[np.bool_]:
-        """Return whether each arm can be pulled at a stage, (K,); beyond the last, as there."""
+        """Return whether each arm can be pulled at a stage, (K,); after the end as at the end."""
         at = min(stage, self.stages - 1)
         flags = np.array([group.available[at] for group in self.groups])
         return np.asarray(flags[self.group_of_arm])
 
     @property
     def most_pulls(self) -> int:
-        """Pulls that one arm may take in all stages."""
+        """Maximum number of pulls of one arm over all stages."""
         return self.horizon * self.most_units * self.unit
 
     @property
     def most_units(self) -> int:
-        """Units that one arm may take at a stage; different arms are pulled once each."""
+        """Maximum number of units of one arm at a stage; 1 if different arms are pulled."""
         return self.units if self.repeat else 1
 
     @property
@@ -454,7 +454,7 @@ class Problem(Shown, ProblemFields):
 
     @property
     def deployed(self) -> int:
-        """How many arms are deployed, where some are."""
+        """Number of arms to deploy, if the problem has a deployment."""
         return 1 if self.terminal is None else self.terminal.deploy_arms
 
     @property
@@ -467,7 +467,7 @@ class Problem(Shown, ProblemFields):
 
     @cached_property
     def groups(self) -> tuple[Group, ...]:
-        """Exchangeable arms (same prior, reward, last reward), in order of first appearance."""
+        """Groups of equal arms (prior, rewards, terminal reward), in order of first appearance."""
         deploy = None if self.terminal is None else self.terminal.deploy
         weights, pulls = self.survival[: self.horizon], self.pulls_per_stage
         charged = None

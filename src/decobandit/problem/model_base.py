@@ -29,7 +29,7 @@ Init = TypeVar("Init", bound=Callable[..., None])
 
 
 class ProblemError(DecoError, code="invalid_problem"):
-    """A problem, or a file of one, that cannot be used: one line with place, value and rule.
+    """An invalid problem or problem file; the message has the key, the value and the rule.
 
     See Also
     --------

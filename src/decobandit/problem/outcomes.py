@@ -65,19 +65,19 @@ def read_outcomes(
     Parameters
     ----------
     problem : Problem
-        Whose arms the table names.
+        Problem with the arms that the table names.
     data : str, Path or data frame
         A CSV file with a header, a Parquet file (.parquet), or a frame of pandas, polars or
-        pyarrow. Columns that are not asked for are ignored, but for those of an exported trial:
-        `state`, by which open and cancelled allocations have no outcome, and `seen` of batches,
-        which has what is on record of an arm as `Trial.tell` takes it.
+        pyarrow. Other columns are ignored, except those of an exported trial:
+        `state`, because pending and cancelled allocations have no outcome, and `seen` of batches,
+        the recorded outcomes of an arm in the form of `Trial.tell`.
     arm_column : str
         Column with the name of the arm.
     outcome_column : str
         Column with the outcome of one pull: good or bad, or 1 or 0; of arms of other kinds the
         number of a class, a number, a count, the name of an outcome.
     good_column, pulls_column : str
-        Where there is no column of outcomes: good outcomes, and outcomes in all. Several rows of an
+        Columns to use if there is no outcome column: good outcomes, and pulls. Several rows of an
         arm add up.
     segment : str, optional
         Of a problem with segments, and needed there: rows of this segment are counted.

@@ -145,7 +145,7 @@ def save_problem(problem: Problem, path: str | Path) -> None:
     Parameters
     ----------
     problem : Problem
-        What is written.
+        Problem to write.
     path : str or Path
         A .toml or .json file. It appears whole or not at all.
 

@@ -61,7 +61,7 @@ class State:
 
     good: tuple[int, ...]
     bad: tuple[int, ...] = ()  # as many as good; the default only serves the message
-    others: tuple[Seen | None, ...] = field(default=(), repr=False)  # of arms of other kinds
+    statistics: tuple[Seen | None, ...] = field(default=(), repr=False)  # of non-binary arms
     # of the data frame that it was read from: results are given in the same
     frame_kind: str | None = field(default=None, repr=False, compare=False)
 
@@ -76,12 +76,12 @@ class State:
 
     @classmethod
     def fresh(cls, arms: int) -> Self:
-        """State before the first outcome."""
+        """Return the state before the first outcome, for binary arms."""
         return cls(good=(0,) * arms, bad=(0,) * arms)
 
     @classmethod
     def before(cls, problem: Problem) -> Self:
-        """Nothing observed yet, in a problem with arms of any kind."""
+        """Return the state before the first outcome, for any outcome models."""
         return cls.of_stats(problem, [group.model.initial() for group in _arms(problem)])
 
     @classmethod
@@ -96,8 +96,8 @@ class State:
         return cls(tuple(good), tuple(bad), () if problem.is_binary else tuple(extras))
 
     def stats(self, problem: Problem) -> list[Floats]:
-        """Statistics of every arm, as its kind has them."""
-        extras = self.others or (None,) * len(self.good)
+        """Return the statistics of every arm, in the form of its outcome model."""
+        extras = self.statistics or (None,) * len(self.good)
         rows = zip(self.good, self.bad, extras, strict=True)
         return [np.array((g, b) if o is None else o.stats, dtype=float) for g, b, o in rows]
 
@@ -105,8 +105,8 @@ class State:
     def parse(cls, text: str, problem: Problem | None = None) -> Self:
         """Read good/pulls per arm, as in "3/5,2/2,0/0"; `str` writes it.
 
-        With a problem, arms of other kinds are read as these are written: sum/pulls of measurements
-        and counts, counts of classes as 2+0+1, state/pulls of own states.
+        With a problem, non-binary arms are read as well: sum/pulls of measurements
+        and counts, 2+0+1 for counts of classes, state/pulls of Markov arms.
         """
         if not isinstance(text, str):
             raise TypeError(f"state: {shown(text)} is not text; must be good/pulls of every arm")
@@ -140,7 +140,7 @@ class State:
         return cls.of_stats(problem, stats)
 
     def __str__(self) -> str:
-        extras = self.others or (None,) * len(self.good)
+        extras = self.statistics or (None,) * len(self.good)
         rows = zip(self.good, self.pulls, extras, strict=True)
         return ",".join(f"{g}/{n}" if o is None else o.text for g, n, o in rows)
 
@@ -148,15 +148,15 @@ class State:
     def pulls(self) -> tuple[int, ...]:
         """Pulls of each arm."""
         pulls = tuple(map(operator.add, self.good, self.bad))
-        if not self.others:
+        if not self.statistics:
             return pulls
-        both = zip(pulls, self.others, strict=True)
+        both = zip(pulls, self.statistics, strict=True)
         return tuple(n if o is None else o.pulls for n, o in both)
 
     @property
     def total(self) -> int:
         """Pulls of all arms."""
-        return sum(self.pulls) if self.others else sum(self.good) + sum(self.bad)
+        return sum(self.pulls) if self.statistics else sum(self.good) + sum(self.bad)
 
     def after(self, arm: int, good: bool) -> Self:
         """Return the state after one more outcome of one arm."""
@@ -199,7 +199,7 @@ class State:
                 )
 
     def check_outcomes(self, problem: Problem) -> None:
-        """Raise a ValueError unless these are outcomes of the arms of `problem`, however many."""
+        """Raise a ValueError unless the arms of `problem` can have these outcomes; any number."""
         check_problem(problem)
         arms = problem.n_arms
         if len(self.good) != arms:
@@ -208,9 +208,9 @@ class State:
         self._check_kinds(problem)
 
     def _check_kinds(self, problem: Problem) -> None:
-        if problem.is_binary and not self.others:
+        if problem.is_binary and not self.statistics:
             return
-        extras = self.others or (None,) * len(self.good)
+        extras = self.statistics or (None,) * len(self.good)
         for number, (group, counts) in enumerate(zip(_arms(problem), extras, strict=True), start=1):
             if group.is_binary != (counts is None):
                 raise InvalidArgument(

@@ -31,12 +31,12 @@ def with_history(
     Parameters
     ----------
     problem : Problem
-        With the priors before.
+        Problem whose priors are updated.
     history : State or mapping of str to State
         Earlier outcomes of every arm, as `State.parse` or `read_outcomes` give them; any number. Of
         a problem with segments, by segment; those left out have none.
     discount : float
-        What an earlier outcome counts, from 0 (nothing) to 1 (as much as a new one).
+        Weight of an earlier outcome, from 0 (ignored) to 1 (as much as a new one).
 
     Returns
     -------
@@ -46,7 +46,7 @@ def with_history(
     ------
     ValueError
         If the discount is not between 0 and 1, the outcomes are not those of the problem's arms, or
-        an arm has states of its own, which have no prior to be weighed.
+        an arm is a Markov arm, which has no prior to update.
 
     Examples
     --------

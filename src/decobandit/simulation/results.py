@@ -52,8 +52,8 @@ class PolicyResult(Shown):
     Examples
     --------
     >>> from decobandit import Problem, simulate
-    >>> found = simulate(Problem.uniform(arms=2, horizon=5), "greedy", draws=50, rng=1).results[0]
-    >>> found.value_se < 0.1, found.curve.regret.shape
+    >>> result = simulate(Problem.uniform(arms=2, horizon=5), "greedy", draws=50, rng=1).results[0]
+    >>> result.value_se < 0.1, result.curve.regret.shape
     (True, (5,))
     """
 
@@ -122,11 +122,11 @@ class Simulation(Tabular):
     Examples
     --------
     >>> from decobandit import Problem, simulate
-    >>> found = simulate(Problem.uniform(arms=2, horizon=5), ["greedy", "equal"], draws=50, rng=1)
-    >>> more = found.difference("greedy", "equal")
+    >>> result = simulate(Problem.uniform(arms=2, horizon=5), ["greedy", "equal"], draws=50, rng=1)
+    >>> more = result.difference("greedy", "equal")
     >>> more.value > 0, more.value_se < 0.1
     (True, True)
-    >>> found.to_frame(kind="pandas")["policy"].tolist()
+    >>> result.to_frame(kind="pandas")["policy"].tolist()
     ['greedy', 'equal']
     """
 

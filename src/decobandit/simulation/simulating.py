@@ -73,7 +73,7 @@ def simulate(
     Parameters
     ----------
     problem : Problem
-        What is played, and what policies believe.
+        Problem to play; its priors are those of the policies.
     policies : str, Policy, or a sequence of them
         Names (`make_policy`), or policies made for this problem.
     draws, per_draw : int
@@ -87,15 +87,15 @@ def simulate(
     tol, ties
         As in `make_policy`, for policies that are given by name.
     solution : DualSolution, optional
-        Whose prices the gap terms are taken from, and policies made from.
+        Solution whose prices are used for policies and gap terms.
     truth : sequence, optional
-        Fixed success probabilities instead of draws; of arms of other kinds chances of classes,
-        means, rates, "-" for own states.
+        Fixed success probabilities instead of draws; for non-binary arms class probabilities,
+        means or rates, and "-" for a Markov arm.
     truth_prior : prior or sequence of priors, optional
-        Where the parameters really come from; of the same model as the priors of the arms.
+        True distribution of the parameters, of the same model as the priors of the arms.
     true_horizon : int, optional
-        Stages that are really played. Where they are more than planned, each policy hands over to
-        its successor (`Policy.successor`) after the planned ones.
+        Number of stages actually played. If it exceeds the horizon, each policy hands over to
+        its successor (`Policy.successor`) after the horizon.
     afterwards : sequence of Policy, optional
         Other successors, one per policy, made for the problem with the true horizon.
     keep_episodes : bool
@@ -104,7 +104,7 @@ def simulate(
         Whether to solve the dual where no policy needs it and none is given, for the upper bound
         and estimators of smaller error. By default where that is quick.
     progress : callable, optional
-        Told how far the simulation is.
+        Called with the progress of the simulation.
 
     Returns
     -------
@@ -120,8 +120,8 @@ def simulate(
     Examples
     --------
     >>> from decobandit import Problem, simulate
-    >>> found = simulate(Problem.uniform(arms=2, horizon=5), ["greedy", "equal"], draws=50)
-    >>> [result.policy for result in found.results]
+    >>> result = simulate(Problem.uniform(arms=2, horizon=5), ["greedy", "equal"], draws=50)
+    >>> [result.policy for result in result.results]
     ['greedy', 'equal']
     """
     check_problem(problem)
@@ -135,7 +135,7 @@ def simulate(
         truth_prior=truth_prior,
         true_horizon=true_horizon,
     )
-    context = Context(problem, tol=tol, ties=tie_rule(ties), given=solution)
+    context = Context(problem, tol=tol, ties=tie_rule(ties), fixed_solution=solution)
     wanted = list(policies) if _several(policies) else cast("list[Policy | str]", [policies])
     players = _players(context, wanted)
     successors = _successors(context, players, actual.horizon, afterwards)

@@ -53,15 +53,15 @@ Runner = Callable[[Sequence[Cell]], Results]
 class RunSummary(Shown):
     """The result of running a study."""
 
-    cells: int  # that it asks for
-    skipped: int  # that were there before
-    made: int
+    cells: int  # in the study
+    skipped: int  # finished before
+    computed: int
     failed: dict[str, str]  # reasons by name
     interrupted: bool
 
     @property
-    def kept(self) -> int:
-        return self.skipped + self.made
+    def finished(self) -> int:
+        return self.skipped + self.computed
 
 
 # -- one cell -----------------------------------------------------------------------------------
@@ -210,7 +210,7 @@ def run_study(
     >>> study = {"problems": [problem], "policies": ["greedy"], "draws": 10}
     >>> with open("small.json", "x") as file:
     ...     json.dump(study, file)
-    >>> run_study(load_study("small.json"), "cells").made
+    >>> run_study(load_study("small.json"), "cells").computed
     1
     """
     folder = Path(folder)

@@ -40,7 +40,7 @@ class InvalidArgument(DecoError, code="invalid_argument"):
 
 
 class InvalidFile(DecoError, code="invalid_file"):
-    """A file that cannot be read, or whose content is not what it should be."""
+    """A file that cannot be read, or whose content is invalid."""
 
 
 class Unsupported(DecoError, code="unsupported"):

@@ -144,10 +144,10 @@ class Tabular(Shown):
     Examples
     --------
     >>> from decobandit import Problem, gap
-    >>> found = gap(Problem.uniform(arms=2, horizon=4), "greedy")
-    >>> list(found.tables())
+    >>> result = gap(Problem.uniform(arms=2, horizon=4), "greedy")
+    >>> list(result.tables())
     ['stages', 'arms']
-    >>> found.to_frame(kind="pandas").columns.tolist()[:3]
+    >>> result.to_frame(kind="pandas").columns.tolist()[:3]
     ['policy', 'stage', 'shortfall']
     """
 

@@ -94,7 +94,7 @@ def tells_progress(function: Callable[P, T]) -> Callable[P, T]:
 
 @contextmanager
 def show_progress() -> Iterator[Report | None]:
-    """Yield a callback that draws progress on standard error; None off a terminal.
+    """Yield a callback that shows progress on standard error; None if that is no terminal.
 
     It is a bar if the number of steps is known, else the intermediate result.
 

@@ -101,7 +101,7 @@ class Allocation(Shown):
         "name of an outcome, as the arm has them; null while it is pending.",
         default=None,
     )
-    subject: str | None = doc("Who or what the arm is for, if the ask named one.", default=None)
+    subject: str | None = doc("Subject of the allocation, if `ask` named one.", default=None)
     note: str | None = doc("Note of the ask.", default=None)
     change_reason: str | None = doc("Why it was cancelled, or corrected last.", default=None)
     pulls: dict[str, int] = doc("Pulls by arm, in the order of the problem.", default_factory=dict)
@@ -125,7 +125,7 @@ class Allocation(Shown):
         return self.state != "cancelled"
 
     def part(self, arm: str) -> ArmPulls | None:
-        """Return the part of an arm; None if it has no pulls."""
+        """Return the pulls of one arm in this allocation; None if it has none."""
         return next((part for part in self.arms if part.arm == arm), None)
 
     def needs_counts(self) -> BadOutcome:

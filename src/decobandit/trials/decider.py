@@ -212,7 +212,7 @@ def pending_state(ledger: Ledger) -> PendingState:
     """Return the state for the next ask; lost pulls count as pending: they have used a stage."""
     waiting = tuple(map(sum, zip(ledger.open, ledger.lost, strict=True)))
     counts = (tuple(ledger.good), tuple(ledger.bad), waiting, ledger.stage)
-    return PendingState(*counts, others=ledger.others(), spent=ledger.spent)
+    return PendingState(*counts, statistics=ledger.statistics(), spent=ledger.spent)
 
 
 def decision_record(
@@ -228,7 +228,7 @@ def decision_record(
             "good": list(pending.good),
             "bad": list(pending.bad),
             "open": list(pending.open),
-            "seen": [None if other is None else other.text for other in pending.others],
+            "seen": [None if other is None else other.text for other in pending.statistics],
         },
         "policy": settings.policy,
         "multipliers_hash": settings.multipliers_hash,

@@ -63,7 +63,7 @@ class PendingState:
     open: tuple[int, ...]
     stage: int  # from 0: slots in use // pulls per stage
     taken: tuple[int, ...] = ()  # arms already allocated in the stage that is being decided
-    others: tuple[Seen | None, ...] = ()  # arms with non-binary outcomes
+    statistics: tuple[Seen | None, ...] = ()  # arms with non-binary outcomes
     spent: float = 0.0  # of a budget, pending pulls included
 
     def __post_init__(self) -> None:
@@ -84,14 +84,14 @@ class PendingState:
     @property
     def stats(self) -> list[Stats]:
         """Sufficient statistics of each arm, in the form of its model."""
-        extras = self.others or (None,) * len(self.good)
+        extras = self.statistics or (None,) * len(self.good)
         arms = zip(self.good, self.bad, extras, strict=True)
         return [(good, bad) if other is None else other.stats for good, bad, other in arms]
 
     @property
     def known(self) -> State:
         """State of the recorded outcomes."""
-        return State(self.good, self.bad, self.others)
+        return State(self.good, self.bad, self.statistics)
 
     def check(self, problem: Problem) -> None:
         """Raise a ValueError if the problem has no such state."""
@@ -575,7 +575,7 @@ def batch_clause(counts: Mapping[str, int], policy: str) -> str:
 
 
 def average_clause(pending: PendingState, draws: int) -> str:
-    """Describe the average over open outcomes; `draws` is 0 where it is exact."""
+    """Describe the average over pending outcomes; `draws` is 0 where it is exact."""
     draws_of = f"{draws} draws of " if draws else ""
     return f"averaged over {draws_of}{_open_outcomes(pending)}" if sum(pending.open) else ""
 
@@ -586,4 +586,4 @@ def _after_draws(pending: PendingState) -> str:
 
 def _open_outcomes(pending: PendingState) -> str:
     count = sum(pending.open)
-    return f"{count} open outcome{'s' * (count > 1)}"
+    return f"{count} pending outcome{'s' * (count > 1)}"

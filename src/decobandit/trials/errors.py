@@ -22,7 +22,7 @@ class NotFound(TrialError, code="not_found"):
 
 
 class Conflict(TrialError, code="conflict"):
-    """The request contradicts what is on record."""
+    """The request contradicts the log."""
 
 
 class Contradiction(Conflict):

@@ -186,9 +186,9 @@ class Ledger:
     @property
     def known(self) -> State:
         """State of all recorded outcomes."""
-        return State(tuple(self.good), tuple(self.bad), self.others())
+        return State(tuple(self.good), tuple(self.bad), self.statistics())
 
-    def others(self) -> tuple[Seen | None, ...]:
+    def statistics(self) -> tuple[Seen | None, ...]:
         """Return the statistics of arms with non-binary outcomes."""
         return seen_of(self.kinds, self.allocations.values())
 

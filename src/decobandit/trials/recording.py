@@ -454,7 +454,7 @@ class Lifecycle(Changes):
         key: str | None = None,
         by: str = "library",
     ) -> Summary:
-        """Allocate an arm no more from the next stage on, and say why; as in `add_arm`.
+        """Stop allocating an arm from the next stage on, and give the reason; as in `add_arm`.
 
         Its pending outcomes can still be recorded. A deployment may still take it.
         """

@@ -74,8 +74,8 @@ class ArmResult:
     better_than_control: float | None = doc(
         "Posterior probability that it exceeds the control's; null for the control."
     )
-    seen: str = doc("What is on record, as states are written.")
-    prior: str = doc("What was known before.")
+    seen: str = doc("Recorded outcomes, in the notation of states.")
+    prior: str = doc("Prior, in words.")
     prior_mean: float = doc("Of the success probability, or of the mean of outcomes.")
 
 
@@ -527,7 +527,7 @@ class SegmentReport:
 
 @record_class()
 class TrialReport(Standing):
-    """A trial as a report shows it, running or finished.
+    """Content of the report of a trial, running or finished.
 
     Examples
     --------
@@ -551,8 +551,8 @@ class TrialReport(Standing):
     shares: tuple[ShareBlock, ...] = doc("Shares of the arms over time.")
     corrections: tuple[Correction, ...] = doc("Outcomes that were replaced.")
     late_after: float = doc("Hours after which an outcome is late.")
-    late: tuple[LateOutcome, ...] = doc("Outcomes that came later, or are pending for longer.")
-    refused: int = doc("Requests on record that contradicted the log and were refused.")
+    late: tuple[LateOutcome, ...] = doc("Outcomes recorded later than that, or pending for longer.")
+    refused: int = doc("Logged requests that contradicted the log and were refused.")
     declared: tuple[str, ...] | None = doc(
         "At the end, arms that the test of the rules declares better than control; without a "
         "control arm, best. Null before the end, and without rules."

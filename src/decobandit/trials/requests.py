@@ -109,7 +109,7 @@ class Cancellation:
 
 @record_class()
 class CancellationCount:
-    """Cancelled pulls of one arm by one person; many may mean that a trial is steered.
+    """Cancelled pulls of one arm by one person; many may mean that the trial is being steered.
 
     Examples
     --------

@@ -194,7 +194,7 @@ class TrialSettings:
         settings: dict[str, Any] = {"ties": self.ties, "parameters": self.parameters}
         if self.solution is None:
             return Context(self.problem, solver=_no_prices, **settings)
-        settings |= {"tol": self.solution.tol, "given": self.solution, "play_given": True}
+        settings |= {"tol": self.solution.tol, "fixed_solution": self.solution, "play_fixed": True}
         return Context(self.problem, **settings)
 
 
@@ -231,7 +231,7 @@ def make_settings(
     """
     if solution is not None and solution.problem != problem:
         raise TrialError("the solution is of another problem", field="solution")
-    context = Context(problem, tol=tol, ties=tie_rule(ties), given=solution)
+    context = Context(problem, tol=tol, ties=tie_rule(ties), fixed_solution=solution)
     return settings_from(context, policy=policy, seed=seed, bound=bound, rules=rules)
 
 
@@ -257,8 +257,8 @@ def settings_from(
             field="arms",
         )
     check_policies([policy])
-    if context.given is not None:
-        check_bound(context.given)
+    if context.fixed_solution is not None:
+        check_bound(context.fixed_solution)
     context = replace(
         context, solver=partial(_to_the_end, context.solver), under_rules=rules is not None
     )
@@ -288,7 +288,7 @@ def _segmented(
 ) -> TrialSettings:
     """Make the settings of every segment, each with a seed of its own."""
     problem = context.problem
-    if context.given is not None:
+    if context.fixed_solution is not None:
         raise TrialError(
             "a trial with segments solves the prices of each segment; leave the solution out",
             field="solution",

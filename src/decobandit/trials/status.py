@@ -212,7 +212,7 @@ def loss_so_far(ledger: Ledger, decider: Decider) -> float | None:
 
 @record_class()
 class Summary(Shown):
-    """A trial in a list.
+    """One line of a list of trials.
 
     Examples
     --------
@@ -231,7 +231,7 @@ class Summary(Shown):
     told: int = doc("Slots with an outcome.")
     open: int = doc("Slots with a pending outcome.")
     created_at: str = doc("ISO 8601, UTC.")
-    intact: bool = doc("False: the record was changed; nothing else is known.", default=True)
+    intact: bool = doc("False: the log was changed, and nothing else can be said.", default=True)
     state: str = doc("running, closed or archived.", default="running")
     open_since: str | None = doc(
         "When the oldest pending allocation was made: ISO 8601, UTC.", default=None

@@ -105,7 +105,7 @@ class Trial(Recording, Tabular):
         return self.status_at(ledger if segment is None else ledger.of(segment))
 
     def status_at(self, ledger: Ledger) -> Status:
-        """Return the status at a ledger that was read before."""
+        """Return the status of the trial at an earlier ledger."""
         return status_of(ledger, self._decider)
 
     def allocations(self) -> list[Allocation]:
@@ -145,7 +145,7 @@ class Trial(Recording, Tabular):
         return list(self.each_event(self._ledger()))
 
     def each_event(self, ledger: Ledger) -> Iterator[Event]:
-        """Iterate over the checked log up to a ledger that was read before."""
+        """Iterate over the checked log, up to the last event of a ledger."""
         return chain.from_iterable(self._event_log.pages(ledger))
 
     def export(self) -> dict[str, Any]:
@@ -228,7 +228,7 @@ class Trial(Recording, Tabular):
         return declared_arms(ledger, self._decider(ledger).ruled)
 
     def replay(self) -> Replay:
-        """Compute every decision again, and compare it with the record."""
+        """Recompute every decision, and compare it with the log."""
         return replayed(self.events())
 
 
@@ -283,7 +283,7 @@ def create_trial(
     db : str, Path or Store, optional
         As in `open_store`.
     seed : int, optional
-        For policies that draw; part of the record. Drawn by default.
+        Random seed of the policy, stored in the log. Drawn by default.
     by : str
         Author of the trial, for the log.
     bound : bool, optional
@@ -372,7 +372,7 @@ def enter_trial(
 
 
 def open_trial(trial: str, *, db: StoreLike = None) -> Trial:
-    """Open a trial.
+    """Open an existing trial by name or id.
 
     Parameters
     ----------
@@ -388,7 +388,7 @@ def open_trial(trial: str, *, db: StoreLike = None) -> Trial:
     Raises
     ------
     NotFound
-        If there is no such trial; `Damaged` if its record was changed.
+        If there is no such trial; `Damaged` if its log was changed.
 
     Examples
     --------
@@ -410,7 +410,7 @@ def list_trials(
     after: str | None = None,
     stale_after: float = STALE_AFTER,
 ) -> list[Summary]:
-    """List the trials of a database, the oldest first.
+    """List the trials of a database, oldest first.
 
     Parameters
     ----------

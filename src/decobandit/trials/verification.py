@@ -245,7 +245,7 @@ _NUMBERS = ("price", "expected_reward", "value_of_information", "index", "probab
 
 @record_class()
 class Replay(CheckResult):
-    """Result of computing every decision again.
+    """Result of recomputing every decision.
 
     Examples
     --------
@@ -383,7 +383,7 @@ def verify_export(tree: Any, *, head: str | None = None) -> Verification:
 
 
 def replay_export(tree: Any) -> Replay:
-    """Make every decision of an exported trial again, without the database.
+    """Recompute every decision of an exported trial, without the database.
 
     Parameters
     ----------
@@ -393,7 +393,7 @@ def replay_export(tree: Any) -> Replay:
     Returns
     -------
     Replay
-        The problems of `verify_export`, if there are any.
+        Differences, and the problems that `verify_export` finds.
 
     Raises
     ------

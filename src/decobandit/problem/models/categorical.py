@@ -34,7 +34,7 @@ _COUNTS = re.compile(r"\s*[0-9]{1,9}(\s*\+\s*[0-9]{1,9})*\s*")
 
 
 class DirichletCategorical(PriorTable):
-    """Dirichlet prior on the chances of classes: a pseudo-count of each.
+    """Dirichlet prior on the probabilities of classes, with one pseudo-count per class.
 
     Parameters
     ----------
@@ -272,7 +272,8 @@ class CategoricalFormat(OutcomeFormat[CategoricalModel]):
         possible = len(chances) == self.model.width and all(chance >= 0.0 for chance in chances)
         if not possible or not abs(sum(chances) - 1.0) <= SUM_TOLERANCE:
             raise InvalidArgument(
-                f"{shown(value)} is not allowed; must be {self.model.width} chances that sum to 1"
+                f"{shown(value)} is not allowed; "
+                f"must be {self.model.width} probabilities that sum to 1"
             )
         return chances
 

@@ -29,7 +29,7 @@ CENTRAL = 0.15865525393145707, 0.8413447460685429  # a normal law: one deviation
 
 
 class GammaExponential(PriorTable):
-    """Gamma prior on the rate of exponential times: like `shape` events in a total time of `rate`.
+    """Gamma prior on the rate of exponential times, worth `shape` events in a total time `rate`.
 
     Parameters
     ----------

@@ -31,16 +31,16 @@ MOST_CHAIN_STATES = 1_000  # whose matrices are dense
 
 
 class MarkovState(Frozen):
-    """A state of an arm of your own: what a pull earns, and where it leads.
+    """A state of a Markov arm: the expected reward of a pull, and the next states.
 
     Parameters
     ----------
     mean : float
         Expected reward of a pull.
     next : mapping
-        By the name of an outcome: its chance, and the state that follows. Chances sum to 1.
+        For each outcome, by name: its probability and the next state. Probabilities sum to 1.
     rest : mapping, optional
-        Where the arm goes if it is not pulled: chances by the name of a state, which sum to 1. It
+        Probabilities of the next states, by name, if the arm is not pulled; they sum to 1. It
         stays by default.
     rest_reward : float
         Expected reward of a stage at which the arm is not pulled.
@@ -54,10 +54,10 @@ class MarkovState(Frozen):
 
     mean: Number = Field(description="Expected reward of a pull.")
     next: Annotated[dict[Word, tuple[Chance, Word]], FirstErrorOfTable] = Field(
-        description="By outcome: its chance, and the state that follows."
+        description="By outcome: its probability, and the next state."
     )
     rest: Annotated[dict[Word, Chance], FirstErrorOfTable] | None = Field(
-        default=None, description="Where the arm goes if it is not pulled: chances by state."
+        default=None, description="Where the arm goes if it is not pulled: probabilities by state."
     )
     rest_reward: Number = Field(default=0.0, description="Expected reward if it is not pulled.")
 
@@ -68,7 +68,7 @@ class MarkovState(Frozen):
             sums["rest"] = math.fsum(self.rest.values())
         for key, total in sums.items():
             if abs(total - 1.0) > SUM_TOLERANCE:
-                refuse("must have chances that sum to 1", found=total, at=(key,))
+                refuse("must have probabilities that sum to 1", found=total, at=(key,))
         return self
 
     @model_serializer(mode="wrap")
@@ -80,14 +80,14 @@ class MarkovState(Frozen):
 
 
 class MarkovArm(PriorTable):
-    """An arm of your own: named states, and the chances of going from one to another by a pull.
+    """A Markov arm: named states, and the probabilities of moving between them.
 
     Parameters
     ----------
     first : str
         The state of an arm that has not been pulled.
     states : mapping
-        By name, an `MarkovState` or a table of `mean` and `next`.
+        For each name, a `MarkovState` or a table of `mean` and `next`.
 
     Examples
     --------
@@ -143,12 +143,12 @@ class MarkovArm(PriorTable):
         return rest, np.array([state.mean for state in states])
 
     def pull_moves(self) -> tuple[Floats, Ints]:
-        """Chances of the outcomes of a pull, (S, J), and the states that follow."""
+        """Probabilities of the outcomes of a pull, (S, J), and the next states."""
         states = self.states.values()
         return self._moves([list(state.next.values()) for state in states])
 
     def rest_moves(self) -> tuple[Floats, Ints]:
-        """Chances of the ways that an arm goes at rest, (S, J), and the states that follow."""
+        """Probabilities of the moves of an arm at rest, (S, J), and the next states."""
         rows = []
         for name, state in self.states.items():
             law = {name: 1.0} if state.rest is None else state.rest
@@ -165,7 +165,7 @@ class MarkovArm(PriorTable):
         return chances, after
 
     def first_law(self) -> Floats:
-        """Chances of the states of an arm that has not been pulled, (S,)."""
+        """Probabilities of the first state of an arm, (S,)."""
         return np.array([float(name == self.first) for name in self.states])
 
     def state_names(self) -> tuple[str, ...]:
@@ -173,7 +173,7 @@ class MarkovArm(PriorTable):
         return tuple(self.states)
 
     def outcome_names(self, state: int) -> list[str]:
-        """Names of the outcomes of a pull in a state, in their order."""
+        """Names of the outcomes of a pull in a state, in the order of the file."""
         return list(self.states[self.state_names()[state]].next)
 
 
@@ -183,7 +183,7 @@ def _check_name(name: str, states: Mapping[str, MarkovState], at: tuple[int | st
 
 
 def _check_matrix(value: object) -> tuple[tuple[float, ...], ...]:
-    rule = "must be a square matrix of chances: rows of numbers, zero or more, that sum to 1"
+    rule = "must be a square matrix of probabilities: rows of numbers, zero or more, that sum to 1"
     matrix = finite_array(value.toarray() if hasattr(value, "toarray") else value, 2, rule)
     if matrix.shape[0] != matrix.shape[1] or not 1 <= len(matrix) <= MOST_CHAIN_STATES:
         refuse(f"{rule}; at most {MOST_CHAIN_STATES} states", found=matrix.shape)
@@ -191,7 +191,7 @@ def _check_matrix(value: object) -> tuple[tuple[float, ...], ...]:
     for row in np.flatnonzero((matrix < 0.0).any(axis=1)):
         refuse("must be zero or more", found=float(matrix[row].min()), at=(int(row),))
     for row in np.flatnonzero(np.abs(sums - 1.0) > SUM_TOLERANCE):
-        refuse("must have chances that sum to 1", found=float(sums[row]), at=(int(row),))
+        refuse("must have probabilities that sum to 1", found=float(sums[row]), at=(int(row),))
     return tuple(map(tuple, matrix.tolist()))
 
 
@@ -202,7 +202,7 @@ def _check_vector(value: object) -> tuple[float, ...]:
 def _check_first(value: object) -> int | tuple[float, ...]:
     if isinstance(value, int | np.integer) and not isinstance(value, bool):
         return int(value)
-    rule = "must be the number of a state, or a list of chances that sum to 1"
+    rule = "must be the number of a state, or a list of probabilities that sum to 1"
     law = finite_array(value, 1, rule)
     if abs(law.sum() - 1.0) > SUM_TOLERANCE or (law < 0.0).any():
         refuse(rule, found=law.tolist())
@@ -234,7 +234,7 @@ class Chain(PriorTable):
     rest_reward, reward : sequence of float
         (S,) expected reward of a stage by state, without and with a pull.
     first : int or sequence of float
-        State of an arm before the first stage, or chances of all states; it is observed before the
+        State of an arm before the first stage, or probabilities of all states; observed before the
         first decision.
 
     Examples
@@ -250,7 +250,7 @@ class Chain(PriorTable):
     pull: Matrix = Field(description="Transition probabilities of an arm that is pulled.")
     rest_reward: Vector = Field(description="Expected reward at rest, by state.")
     reward: Vector = Field(description="Expected reward of a pull, by state.")
-    first: FirstState = Field(default=0, description="First state, or chances of all states.")
+    first: FirstState = Field(default=0, description="First state, or probabilities of all states.")
 
     @property
     def restless(self) -> bool:
@@ -295,11 +295,11 @@ class Chain(PriorTable):
         return np.array(self.rest_reward), np.array(self.reward)
 
     def pull_moves(self) -> tuple[Floats, Ints]:
-        """Chances of the next states, (S, S), and these."""
+        """Probabilities of the next states after a pull, (S, S), and their numbers."""
         return self._moves(self.pull)
 
     def rest_moves(self) -> tuple[Floats, Ints]:
-        """Chances of the next states at rest, (S, S), and these."""
+        """Probabilities of the next states at rest, (S, S), and their numbers."""
         return self._moves(self.rest)
 
     @staticmethod
@@ -308,7 +308,7 @@ class Chain(PriorTable):
         return chances, np.broadcast_to(np.arange(len(chances)), chances.shape)
 
     def first_law(self) -> Floats:
-        """Chances of the first states, (S,)."""
+        """Probabilities of the first states, (S,)."""
         if isinstance(self.first, int):
             return np.asarray(np.eye(len(self.rest))[self.first])
         return np.array(self.first)
@@ -389,7 +389,7 @@ class MarkovModel(ArmModel):
 
     @cached_property
     def first_law(self) -> Floats:
-        """Chances of the first states, (S,)."""
+        """Probabilities of the first states, (S,)."""
         return self.table.first_law()
 
     def links(self, state: int) -> list[tuple[float, int]]:

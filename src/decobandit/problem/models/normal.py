@@ -37,10 +37,10 @@ class NormalNormal(PriorTable):
     Parameters
     ----------
     mean, sd : float
-        Of the arm's mean; the standard deviation is positive.
+        Mean and standard deviation (positive) of the prior.
     drift_sd : float
         Standard deviation of the step that the arm's mean takes after every stage, whether the arm
-        is pulled or not: it does a random walk. 0: the mean stays.
+        is pulled or not: a random walk. 0: the mean stays.
 
     Examples
     --------

@@ -33,7 +33,7 @@ LARGEST_COUNT = 2**53  # the next one is no number of its own any more
 
 
 class GammaPoisson(PriorTable):
-    """Gamma prior on the mean of Poisson counts: like `shape` events seen in `rate` pulls.
+    """Gamma prior on the mean of Poisson counts, worth `shape` events in `rate` pulls.
 
     Parameters
     ----------

@@ -27,7 +27,7 @@ MAX_BELIEFS = 20_000  # up to which every one is followed
 
 
 class TwoLevel(PriorTable):
-    """An arm whose success probability switches between two levels that are not observed.
+    """An arm whose success probability switches between two levels; the level is hidden.
 
     Parameters
     ----------

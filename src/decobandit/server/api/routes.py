@@ -285,7 +285,7 @@ def trial_path(_: Caller, trial: Seen, segment: OfSegment = None) -> JSONRespons
 def trial_report(
     request: Request, caller: Caller, trial: Seen, control: ControlArm = None
 ) -> Response:
-    """Rates with intervals, chances of being best, shares over time, deviations, the log."""
+    """Return rates with intervals, P(best), shares over time, deviations and the log."""
     with request.app.state.record_readers.one(caller.name):
         report = trial.report(control=control, late_after=request.app.state.limits.stale_after)
     return answer(report.to_dict())
@@ -338,7 +338,7 @@ def trial_arm_add(
 def trial_arm_close(
     caller: Caller, trial: Opened, arm: ArmName, body: sent.CloseArmIn, key: Key = None
 ) -> Response:
-    """Allocate an arm no more from the next stage on; pending outcomes can still be recorded."""
+    """Stop allocating an arm from the next stage on; pending outcomes can still be recorded."""
     said = reasoned(caller, body, key)
     with refusals(own_code=True):
         return answer(trial.close_arm(arm, policy=body.policy, **said).to_dict())

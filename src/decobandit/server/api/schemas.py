@@ -255,9 +255,7 @@ class CorrectIn(OutcomesIn, ReasonIn):
 class CloseArmIn(ReasonIn):
     """Why an arm is closed, and the policy from then on."""
 
-    policy: str | None = Field(
-        default=None, max_length=40, description="Another policy from here on."
-    )
+    policy: str | None = Field(default=None, max_length=40, description="Policy to continue with.")
 
 
 class AddArmIn(CloseArmIn):

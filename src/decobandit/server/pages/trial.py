@@ -609,7 +609,7 @@ def result_cards(report: trials.TrialReport) -> dict[str, Any]:
 @router.get("/results")
 @allow("admin", "viewer")
 def results(request: Request, trial: Opened, control: Control = "") -> Response:
-    """Rates, intervals, chances of being best, shares over time."""
+    """Rates, intervals, P(best), shares over time."""
     saw(request, trial)
     cards = result_cards(report_for(request, trial, control))
     return page(request, "results.html.j2", trial=trial, **cards)
@@ -674,7 +674,7 @@ def arms(request: Request, trial: Opened, form: Sent) -> Response:
 @router.post("/arms/close")
 @allow("admin")
 def close_arm(request: Request, trial: Opened, form: Sent) -> Response:
-    """Allocate an arm no more from the next stage on."""
+    """Stop allocating an arm from the next stage on."""
     with refusals(own_code=True):
         change = partial(trial.close_arm, form.one("arm"), policy=form.text("policy"))
         return _changed(request, trial, change, form, form.reason)
