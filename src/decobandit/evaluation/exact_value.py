@@ -284,7 +284,7 @@ def _followed(
             return tables.by_index(policy)
     if _draws_unknown(policy):
         raise Unsupported(
-            f"{policy.name!r} draws arms at random and does not tell their distribution: "
+            f"{policy.name!r} draws arms at random and does not give their probabilities: "
             "it cannot be evaluated exactly; simulate it",
             field="policy",
         )

@@ -35,7 +35,7 @@ DISCOUNT = 0.99
 def _tabulated(problem: Problem) -> str | None:
     normal = all(isinstance(group.model, NormalModel) for group in problem.groups)
     if not (problem.is_binary or normal):
-        return f"has indices of arms that are all binary, or all normal; {GENERAL}"
+        return f"needs arms that are all binary or all normal; {GENERAL}"
     if problem.most_pulls > MOST_PULLS:
         return (
             f"has indices of up to {MOST_PULLS} pulls; the problem has {problem.most_pulls}; "

@@ -36,25 +36,23 @@ batches = _unless(
 )
 no_windows = _unless(
     lambda problem: not problem.has_windows,
-    f"compares arms that can be pulled at every stage; {GENERAL}",
+    f"needs arms that can be pulled at every stage; {GENERAL}",
 )
 one_deployed = _unless(
     lambda problem: problem.deployed == 1,
-    f"weighs the deployment of one arm, not of a shortlist; {GENERAL}",
+    f"deploys one arm, not a shortlist; {GENERAL}",
 )
-binary_outcomes = _unless(
-    lambda problem: problem.is_binary, f"has a formula for good and bad outcomes only; {GENERAL}"
-)
+binary_outcomes = _unless(lambda problem: problem.is_binary, f"needs binary outcomes; {GENERAL}")
 binary_or_restless = _unless(
     lambda problem: problem.is_binary or problem.is_restless,
-    f"has a formula for good and bad outcomes and for arms that move at rest; {GENERAL}",
+    f"needs binary outcomes or arms that move at rest; {GENERAL}",
 )
 restless_arms = _unless(
-    lambda problem: problem.is_restless, f"prices arms that move at rest; {GENERAL}"
+    lambda problem: problem.is_restless, f"needs arms that move at rest; {GENERAL}"
 )
 unknown_means = _unless(
     lambda problem: all(group.model.has_law for group in problem.groups),
-    f"compares unknown means, and arms with Markov states have none; {GENERAL}",
+    f"compares unknown means, and Markov arms have none; {GENERAL}",
 )
 prior_weight = _unless(
     lambda problem: all(group.model.prior_pulls is not None for group in problem.groups),
@@ -66,7 +64,7 @@ def one_pull(problem: Problem) -> str | None:
     """One pull per stage."""
     if problem.pulls_per_stage == 1:
         return None
-    return f"weighs single pulls; the problem has {problem.pulls_per_stage} per stage; {GENERAL}"
+    return f"needs one pull per stage; the problem has {problem.pulls_per_stage}; {GENERAL}"
 
 
 def rising_rewards(problem: Problem) -> str | None:
@@ -75,7 +73,7 @@ def rising_rewards(problem: Problem) -> str | None:
         if np.any(group.reward_factor[: problem.horizon] < 0.0):
             name = problem.arms[group.members[0]].name
             return (
-                f"bounds means from above; arm {name!r} earns less where its outcomes are larger; "
+                f"needs rewards that grow with the outcome; arm {name!r} has rewards that fall; "
                 f"{GENERAL}"
             )
     return None
@@ -89,9 +87,7 @@ def steady_rewards(problem: Problem) -> str | None:
         rewards = [played[: problem.horizon] for played in group.played_rewards]
         if any(np.any(played != played[0]) for played in rewards):
             name = problem.arms[group.members[0]].name
-            return (
-                f"discounts the same reward at all stages; those of arm {name!r} change; {GENERAL}"
-            )
+            return f"needs the same rewards at all stages; those of arm {name!r} change; {GENERAL}"
     return None
 
 

@@ -389,7 +389,7 @@ def save_solution(
         raise TypeError(f"solution: {shown(solution)} is not a decobandit.DualSolution")
     target = Path(path)
     if target.suffix.lower() != ".json":
-        raise ProblemError(f"{path}: solutions are JSON; the name must be .json at its end")
+        raise ProblemError(f"{path}: solutions are JSON files; the name must end in .json")
     head = {"format": FORMAT, "version": __version__}
     tree = {**head, **SolutionRecord.of(solution).to_dict(), "ties": ties}
     write_whole(target, json.dumps(tree, indent=1, allow_nan=False) + "\n")

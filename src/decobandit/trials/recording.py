@@ -505,7 +505,9 @@ class Lifecycle(Changes):
     ) -> Allocation:
         slot, by = ledger.allocation(request.allocation), request.by
         if slot.arm is None:
-            raise Conflict("an allocation of several arms is not unmasked: it would tell all codes")
+            raise Conflict(
+                "an allocation of several arms cannot be unmasked: it would reveal all codes"
+            )
         if (slot.id, by) not in ledger.unmasked:
             number = ledger.unmasked_since(_day_ago(), by) + 1
             if number > ledger.limits.unmasked:
