@@ -194,7 +194,7 @@ def _inwards(
 # a stage, theta the mean then: both pulls and rests earn as much more. Below, laws are cut
 # symmetrically at the ends of the lattice.
 
-VARIANCE_STEP = 0.04  # of levels, at most, in variances of an arm that is always pulled
+VARIANCE_STEP = 0.02  # of levels, at most, in variances of an arm that is always pulled
 MEAN_STEP = 0.6  # of the lattice, in standard deviations of a step of such an arm's mean
 DRIFT_REACH, DRIFT_STEP_REACH = 4.0, 5.0  # of the lattice and of a pull, in standard deviations
 FAR = 4.0  # far means, in ends of the lattice
