@@ -389,6 +389,15 @@ def check_other_outcomes(names: Names) -> None:
     assert n.expected_reward == pytest.approx(6.6 / 5)
 
 
+def check_segments(names: Names) -> None:
+    for share, bounds, value in zip(names["shares"], names["bounds"], names["values"], strict=True):
+        assert value.value <= bounds.own_clock_bound <= bounds.upper_bound
+        assert value.value == pytest.approx(value["EU"].value + value["US"].value)
+        # by hand: with the old arm alone every visitor earns .3
+        assert value.value > 0.3 * 60
+        assert bounds["EU"].problem.survival.sum() == pytest.approx(60 * share)
+
+
 CHECKS: dict[str, Callable[[Names], None]] = {
     "plot_ab_test": check_ab_test,
     "plot_batches": check_batches,
@@ -403,6 +412,7 @@ CHECKS: dict[str, Callable[[Names], None]] = {
     "plot_machine_repair": check_machine_repair,
     "plot_health_calls": check_health_calls,
     "plot_random_end": check_random_end,
+    "plot_segments": check_segments,
     "plot_shortlist": check_shortlist,
     "plot_event_counts": kind_examples.check_event_counts,
     "plot_hourly_batches": check_hourly_batches,

@@ -7,6 +7,7 @@ and compares. A verb that is not there for a corner refuses in one sentence, whi
 from __future__ import annotations
 
 import math
+import string
 import tempfile
 from collections.abc import Callable
 from functools import cache
@@ -22,9 +23,11 @@ Which functions support which problems, by outcome model, each with single pulls
 different arms per stage (2) and batches in units (b). The table is computed by running every
 function on a small problem of every combination (`python docs/_ext/corners.py`), and a test checks
 it. `+` means supported; a letter refers to an error message below. The last columns are binary
-arms with a random end, with windows, with a shortlist, with a budget and with resources.
+arms with a random end, with windows, with a shortlist, with a budget, with resources
+and with segments.
 
 """
+LETTERS = string.ascii_uppercase + string.ascii_lowercase
 SHAPES = {
     "1": {"pulls_per_stage": 1},
     "2": {"pulls_per_stage": 2},
@@ -96,6 +99,7 @@ FEATURES: dict[str, dict[str, Any]] = {
     "shortlist": {"terminal": {"deploy": 2.0, "deploy_arms": 2}},
     "budget": {"budget": 6.0},
     "resources": {"resources": {"nurse": 4.0}},
+    "segments": {"segments": [{"name": "EU", "share": 0.4}, {"name": "US", "share": 0.6}]},
 }
 ARM_FEATURES = {
     "windows": lambda k: {"available": [1, 2] if k == 2 else None},
@@ -149,7 +153,7 @@ def _trial(problem: Any, outcome: str) -> Any:
 
     with tempfile.TemporaryDirectory() as folder, open_store(Path(folder) / "t.db") as store:
         trial = create_trial(problem, policy="greedy", db=store, seed=1)
-        allocation = trial.ask()
+        allocation = trial.ask(segment="EU") if problem.segments else trial.ask()
         assert allocation.id
         report = trial.verify()
         assert report.ok
@@ -171,7 +175,8 @@ def _verbs() -> dict[str, Callable[[Any, str], Any]]:
     from decobandit.bounds import information_bound
 
     def result(problem: Any, **options: Any) -> Any:
-        return _simulated(problem, **options).results[0]
+        simulated = _simulated(problem, **options)
+        return simulated["EU"].results[0] if problem.segments else simulated.results[0]
 
     return {
         "solve": lambda p, o: _check(deco.solve(p).upper_bound),
@@ -180,7 +185,7 @@ def _verbs() -> dict[str, Callable[[Any, str], Any]]:
         "evaluate": lambda p, o: _check(deco.evaluate(p, "greedy").value),
         "evaluate, at a truth": lambda p, o: deco.evaluate(p, "greedy", truth=_truth(o)),
         "evaluate, moments": lambda p, o: _moments(
-            deco.evaluate(p, "greedy", truth=_truth(o)).variance
+            getattr(deco.evaluate(p, "greedy", truth=_truth(o)), "variance", None)
         ),
         "simulate": lambda p, o: _check(result(p).value),
         "simulate, regret curve": lambda p, o: _simulated(p).to_frame("stages"),
@@ -188,7 +193,7 @@ def _verbs() -> dict[str, Callable[[Any, str], Any]]:
         "simulate, another horizon": lambda p, o: result(p, true_horizon=3),
         "gap": lambda p, o: _check(deco.gap(p, "greedy").gap),
         "gap, simulated": lambda p, o: deco.gap(p, "greedy", method="simulated", draws=200),
-        "bound": lambda p, o: _check(deco.bound(p)[0].value),
+        "bound": lambda p, o: _check(deco.bound(p).best_bound),
         "bound, information": lambda p, o: _check(information_bound(p, draws=20).information),
         "path": lambda p, o: deco.follow(p, "greedy", rng=1),
         "index": lambda p, o: deco.make_policy(p, "deco").index(0, 0, _first(p)),

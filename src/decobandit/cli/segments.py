@@ -51,7 +51,7 @@ def print_segments(result: problems.BySegment) -> None:
     if "reject" in shown:
         print("P(declared): some arm is declared; in all, in some segment: at most the sum")
     if "budget" in shown:
-        print("money: expected to be spent at one price of money in all segments, and its limit")
+        print("money: of each segment, split at one price of money; a segment never spends more")
 
 
 def _cell(key: str, value: object) -> str:

@@ -160,14 +160,19 @@ def _priced(market: GraphMarket, price: float) -> tuple[float, float]:
 
 
 def parts_of(problem: Problem) -> list[Part]:
-    """Return the segments on their own clocks; each has the money that it spends in expectation.
+    """Return the segments on their own clocks; each has the money that its visitors are worth.
 
-    At one price of money, that of the dual of all segments together.
+    That is what the dual of the expected numbers of visitors spends, at one price of money for all
+    segments. The price gives a bound for policies that move money between segments, too.
     """
     parts = [Part(problem, one, problem.segment(one.name)) for one in problem.segments]
     if problem.budget is None:
         return parts
-    markets = [cast("GraphMarket", market_of(part.problem)) for part in parts]
+    visitors = [max(round(float(part.problem.survival.sum())), 1) for part in parts]
+    markets = [
+        cast("GraphMarket", market_of(part.problem.model_copy(update={"horizon": number})))
+        for part, number in zip(parts, visitors, strict=True)
+    ]
 
     def spent(price: float) -> Floats:
         return np.array([_priced(market, price)[1] for market in markets])
