@@ -37,7 +37,6 @@ from decobandit.policies import WhittlePolicy
 from decobandit.policies.restless import whittle_indices
 from decobandit.prices import chain_market, demand, dual_value
 from decobandit.problem import State, problem_from_dict, problem_to_dict
-from decobandit.trials import create_trial
 from helpers.chain_oracles import joint_value, problem_of
 from helpers.refusals import refused
 
@@ -360,7 +359,6 @@ def test_problems_that_do_not_go_with_moves_at_rest_are_refused():
         lambda p: operating_characteristics(p, Design(scenarios=[])),
         lambda p: demand(solve(p)),
         lambda p: read_outcomes(p, "outcomes.csv"),
-        lambda p: create_trial(p, policy="greedy"),
     ],
 )
 def test_verbs_that_do_not_follow_moves_at_rest_refuse(verb, small):

@@ -230,12 +230,11 @@ def _print_outlook(status: Status) -> None:
     else:
         print(
             f"reward so far {digits(status.earned)}; upper bound on the expected reward of the "
-            f"stages left {digits(status.bound_from_here)}"
+            f"stages left {digits(status.bound_from_here) or 'after the states are recorded'}"
         )
-        print(
-            f"upper bound at the start {digits(status.upper_bound)}; "
-            f"shortfall and congestion so far {digits(status.loss_so_far)}"
-        )
+        loss = status.loss_so_far
+        terms = "" if loss is None else f"; shortfall and congestion so far {digits(loss)}"
+        print(f"upper bound at the start {digits(status.upper_bound)}{terms}")
         if status.best_bound is not None and status.best_bound < status.upper_bound:
             print(f"best bound at the start {digits(status.best_bound)} ({status.best_bound_is})")
     print(f"head {status.head}")

@@ -6,13 +6,17 @@ several requests, which add up. Of every arm
 
     pulls = recorded + pending + cancelled
 
+Where arms move at rest, an allocation has a part for every arm, and its outcomes are the states of
+all arms after the stage, recorded in one request; a part without pulls has a state and no outcome.
+
 What is pending can be cancelled: if no outcome was recorded, the slots are free again; otherwise
 those pulls are lost, and their slots stay used, because the stage is over.
 
 Tallies, as requests and events have them
     good or bad    good outcomes and outcomes, [30, 50]
     non-binary     text in the notation of the arm's model: counts of classes "2+0+1", sum and
-                   number "12.5/4", outcomes of a Markov arm in the order of the pulls "fine+worn"
+                   number "12.5/4", outcomes of a Markov arm in the order of the pulls "fine+worn",
+                   the state after the stage of an arm that moves at rest "worn"
 """
 
 from __future__ import annotations
@@ -23,7 +27,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..problem import LARGEST_SUM, ArmModel, Outcome, Problem, Seen, Stats
+from ..problem import LARGEST_SUM, ArmModel, MarkovModel, Outcome, Problem, Seen, Stats
 from ..support import InvalidArgument
 from ..support.frames import Shown
 from ..support.records import doc, record_class
@@ -60,6 +64,11 @@ class ArmPulls:
         """Number of recorded outcomes."""
         return self.pulls - self.pending - self.cancelled
 
+    @property
+    def observed(self) -> bool:
+        """Whether there is an outcome, or a state after a rest."""
+        return self.told > 0 or (self.pulls == 0 and bool(self.seen))
+
     def tally(self, kind: ArmModel) -> Stats:
         """Return the recorded outcomes in the form of the arm's model."""
         if self.seen is None:
@@ -68,7 +77,8 @@ class ArmPulls:
 
     def recorded(self, kind: ArmModel, tally: Stats) -> ArmPulls:
         """Return the part with these outcomes recorded; the rest is pending."""
-        pending = self.pulls - self.cancelled - kind.format.tally_pulls(tally)
+        number = kind.format.tally_pulls(tally) if self.pulls else 0
+        pending = self.pulls - self.cancelled - number
         if kind.counts_good:
             good, bad = map(int, tally)
             return replace(self, good=good, bad=bad, pending=pending)
@@ -108,7 +118,9 @@ class Allocation(Shown):
     told: int = doc("Outcomes recorded.", default=0)
     pending: int = doc("Pulls without an outcome yet.", default=0)
     arms: tuple[ArmPulls, ...] = doc(
-        "Pulls of every arm with some, in the order of the problem.", default=()
+        "Pulls of every arm with some, in the order of the problem; of all arms where these move "
+        "at rest: `seen` is then the state after the stage.",
+        default=(),
     )
     segment: str | None = doc(
         "Segment that the ask named; null in a trial without segments.", default=None
@@ -128,9 +140,21 @@ class Allocation(Shown):
         """Return the pulls of one arm in this allocation; None if it has none."""
         return next((part for part in self.arms if part.arm == arm), None)
 
+    @property
+    def has_states(self) -> bool:
+        """Whether states of resting arms belong to it."""
+        return any(not part.pulls for part in self.arms)
+
     def needs_counts(self) -> BadOutcome:
         """Return the refusal of a single outcome for several pulls."""
+        if self.has_states:
+            return self.needs_states()
         message = f"the allocation has {self.size} pulls: give their outcomes by arm"
+        return BadOutcome(message, field="outcome")
+
+    def needs_states(self) -> BadOutcome:
+        """Return the refusal of outcomes of some arms where all of them move."""
+        message = f"arms move at rest: give the states of all {len(self.arms)} arms after the stage"
         return BadOutcome(message, field="outcome")
 
     def to_dict(self) -> dict[str, Any]:
@@ -155,11 +179,14 @@ def new_allocation(
     missing = problem.pulls_per_stage - sum(pulls.values())
     if missing < 0 or (missing and problem.budget is None):
         raise InvalidArgument("an allocation has all pulls of a stage")
-    if data["arm"] != sole_arm(pulls):
+    if data["arm"] != sole_arm(problem, pulls):
         raise InvalidArgument("the arm is not the one that is pulled")
+    shown = kinds if problem.is_restless else pulls
     parts = tuple(
-        ArmPulls(name, n, None, None, n).recorded(kinds[name], kinds[name].format.no_tally)
-        for name, n in pulls.items()
+        ArmPulls(name, pulls.get(name, 0), None, None, pulls.get(name, 0)).recorded(
+            kinds[name], kinds[name].format.no_tally
+        )
+        for name in shown
     )
     return Allocation(
         slot_id,
@@ -176,9 +203,10 @@ def new_allocation(
     )
 
 
-def sole_arm(pulls: Mapping[str, int]) -> str | None:
-    """Return the arm of a single pull; None if there are several."""
-    return next(iter(pulls)) if sum(pulls.values()) == 1 else None
+def sole_arm(problem: Problem, pulls: Mapping[str, int]) -> str | None:
+    """Return the arm of a single pull; None if there are several, or all arms have outcomes."""
+    several = problem.is_restless or sum(pulls.values()) != 1
+    return None if several else next(iter(pulls))
 
 
 def told_counts(slot: Allocation, kinds: Kinds, data: Mapping[str, Any]) -> Counts:
@@ -201,6 +229,7 @@ def changed(
         raise Contradiction("the allocation was cancelled")
     if event == "cancelled":
         return _rest_cancelled(slot, why)
+    _check_states(slot, event, counts, kinds)
     parts = {}
     for arm, tally_text in counts:
         part, kind = slot.part(arm), kinds[arm]
@@ -215,13 +244,27 @@ def changed(
     return replace(later, change_reason=why) if event == "corrected" else later
 
 
+def _check_states(slot: Allocation, event: str, counts: Counts, kinds: Kinds) -> None:
+    """Where arms move at rest, refuse all but one state of every arm."""
+    if not any(kind.restless for kind in kinds.values()):
+        return
+    for arm, tally in counts:
+        if kinds[arm].format.tally_pulls(tally_of(kinds[arm], tally)) != 1:
+            raise BadOutcome("give one state of every arm, that after the stage", field="outcome")
+    missing = {part.arm for part in slot.arms} - {arm for arm, _ in counts}
+    if event == "told" and slot.pending and missing:
+        raise slot.needs_states()
+
+
 def _check_counts(slot: Allocation, event: str, parts: Mapping[str, ArmPulls]) -> None:
     """Refuse more outcomes than pulls, and corrections without an outcome."""
     if event == "corrected":
-        untold = [arm for arm in parts if not any(p.arm == arm and p.told for p in slot.arms)]
+        untold = [arm for arm in parts if not any(p.arm == arm and p.observed for p in slot.arms)]
         if untold:
             raise Contradiction("no outcome to correct in this allocation; tell it", *untold)
     full = [arm for arm, part in parts.items() if part.pending < 0]
+    if event == "told" and slot.has_states and not slot.pending:
+        full = list(parts)
     if full and slot.arm in full:
         raise Contradiction("another outcome is on record; an administrator can correct it")
     if full:
@@ -255,11 +298,11 @@ def is_on_record(slot: Allocation, event: str, counts: Counts, kinds: Kinds) -> 
     """Tell whether an event would change nothing: a single pull has this outcome already."""
     if event == "cancelled":
         return slot.state == "cancelled"
-    if event == "told" and slot.arm is None:
+    if event == "told" and slot.arm is None and not slot.has_states:
         return False  # more outcomes, which are as those before
     parts = [(slot.part(arm), kinds[arm], outcome) for arm, outcome in counts]
     return all(
-        part is not None and part.told and part.tally(kind) == tally_of(kind, outcome)
+        part is not None and part.observed and part.tally(kind) == tally_of(kind, outcome)
         for part, kind, outcome in parts
     )
 
@@ -372,18 +415,32 @@ def tallies(
     """Yield the parts of an arm with outcomes, its statistics before each, and the tally."""
     stats = kind.initial()
     for slot, part in parts:
-        if part.told:
+        if part.observed:
             tally = part.tally(kind)
             yield slot, part, stats, tally
-            stats = kind.format.after_tally(stats, tally)
+            stats = _after(kind, part, stats, tally)
 
 
 def known_of(kind: ArmModel, parts: Iterable[tuple[Allocation, ArmPulls]]) -> Stats:
     """Return the statistics of an arm after all recorded outcomes."""
     stats = kind.initial()
-    for _, _, before, tally in tallies(kind, parts):
-        stats = kind.format.after_tally(before, tally)
+    for _, part, before, tally in tallies(kind, parts):
+        stats = _after(kind, part, before, tally)
     return stats
+
+
+def _after(kind: ArmModel, part: ArmPulls, stats: Stats, tally: Stats) -> Stats:
+    """Return the statistics of an arm after its part of an allocation."""
+    if part.pulls or not isinstance(kind, MarkovModel):
+        return kind.format.after_tally(stats, tally)
+    return kind.format.following(stats, tally[0], pulled=False)
+
+
+def value_of(kind: ArmModel, part: ArmPulls, stats: Stats, tally: Stats) -> float:
+    """Return what the outcomes of a part count, or the rest of an arm."""
+    if part.pulls:
+        return kind.format.tally_value(stats, tally)
+    return float(kind.rest_mean(np.array(stats, dtype=float)))
 
 
 def seen_of(kinds: Kinds, allocations: Iterable[Allocation]) -> tuple[Seen | None, ...]:
@@ -405,7 +462,7 @@ def check_order(kinds: Kinds, allocations: Iterable[Allocation]) -> None:
         if not kinds[arm].ordered:
             continue
         first_pending = next((k for k, (_, part) in enumerate(parts) if part.pending), len(parts))
-        if any(part.told for _, part in parts[first_pending + 1 :]):
+        if any(part.observed for _, part in parts[first_pending + 1 :]):
             raise EarlierPending(
                 "an earlier allocation of this arm is pending; record that one first",
                 field="outcome",

@@ -437,11 +437,13 @@ def _within_budget(
     elif problem.pulls_per_stage > 1:
         choice = batch_clause(pulled, policy.name)
     elif policy.randomised:
-        choice = f"{sole_arm(pulled)}: drawn at random by {policy.name}{_after_draws(pending)}"
+        choice = (
+            f"{sole_arm(problem, pulled)}: drawn at random by {policy.name}{_after_draws(pending)}"
+        )
     else:
         value = _number(index[counts.index(1), 0] / played)
         by = ", the largest per cost" if policy.per_cost else " after its cost, the largest"
-        choice = f"{sole_arm(pulled)}: index {value}{by} that the budget pays"
+        choice = f"{sole_arm(problem, pulled)}: index {value}{by} that the budget pays"
     reason = sentence(
         choice,
         "" if policy.randomised else average_clause(pending, drawn),

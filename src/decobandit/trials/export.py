@@ -162,8 +162,9 @@ def outcome_rows(
             if event.kind != "cancelled":
                 courses[slot_id]["told_at"] = event.at
     rows = _rows(ledger, courses, masked=masked)
-    segment = ("segment",) * bool(ledger.problem.segments)
-    if ledger.problem.pulls_per_stage == 1 and not ledger.problem.repeat:
+    problem = ledger.problem
+    segment = ("segment",) * bool(problem.segments)
+    if problem.pulls_per_stage == 1 and not problem.repeat and not problem.is_restless:
         return rows, (*(MASKED_COLUMNS if masked else COLUMNS), *segment)
     return rows, (*(MASKED_BATCH_COLUMNS if masked else BATCH_COLUMNS), *segment)
 

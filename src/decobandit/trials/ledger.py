@@ -152,6 +152,11 @@ class Ledger:
         return sum(self.good) + sum(self.bad) + sum(self.other)
 
     @property
+    def awaits_states(self) -> bool:
+        """Whether all arms have moved and their states are not recorded yet."""
+        return self.problem.is_restless and sum(self.open) > 0
+
+    @property
     def finished(self) -> bool:
         """Whether every slot has its outcome, is lost or unused, or no money is left for more."""
         if self.told + sum(self.lost) + self.unused == self.slots:
@@ -236,6 +241,10 @@ class Ledger:
             raise BudgetSpent(
                 f"what is left of the budget, {self.left:g} of {self.problem.budget:g}, pays no "
                 "arm any more: the trial is over"
+            )
+        if self.awaits_states:
+            raise LimitReached(
+                "arms move at rest: record the states of all arms after the last stage first"
             )
         if self.limits.open is not None and sum(self.open) + pulls > self.limits.open:
             raise LimitReached(
@@ -360,6 +369,8 @@ class Ledger:
                 "visitors, not stages; create another trial with the new arms",
                 field="arm",
             )
+        if self.problem.is_restless:
+            raise Unsupported("arms that move at rest neither join nor leave a running trial")
         if self.state != "running":
             raise Closed("the trial is closed; an administrator can reopen it")
         if self.used >= self.slots:

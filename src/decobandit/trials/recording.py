@@ -221,7 +221,8 @@ class Decided:
         Not needed where the decision is short or the ask will be refused.
         """
         decider = self.decider(ledger)
-        refused = ledger.used >= ledger.slots or ledger.state != "running" or not ledger.can_pay
+        over = ledger.used >= ledger.slots or ledger.state != "running" or not ledger.can_pay
+        refused = over or ledger.awaits_states
         if refused or decider.is_short(ledger.stage):
             return self
         made = (pending_state(ledger), ledger.settings.tables_hash, decider.decide(ledger))
@@ -593,7 +594,8 @@ class Recording(Lifecycle):
             Of a single pull: 1 is good, 0 is bad; others as the arm has them. Of several, by arm:
             (good, pulls) or "good/pulls"; of classes the count of each, "2+0+1"; of measurements
             and counts "sum/pulls"; of Markov arms the outcomes in the order of the pulls,
-            "fine+worn". Or rows of arm and outcome, one for every pull.
+            "fine+worn"; where arms move at rest, the state of every arm after the stage. Or rows of
+            arm and outcome, one for every pull.
         key, by : str, optional
             Idempotency key; sender of the request. Without a key, counts that are sent twice are
             recorded twice.
@@ -691,7 +693,7 @@ class Recording(Lifecycle):
         pulls = {arm.name: n for arm, n in zip(arms, decision.pulls, strict=True) if n}
         data = {
             "allocation": slot_id,
-            "arm": sole_arm(pulls),
+            "arm": sole_arm(ledger.problem, pulls),
             "pulls": pulls,
             "number": ledger.asks,
             "reason": decision.reason,

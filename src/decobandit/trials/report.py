@@ -212,7 +212,9 @@ def _intervals(good: int, pulls: int) -> dict[str, Ends | None]:
 def _observed_mean(model: ArmModel, parts: list[tuple[Allocation, ArmPulls]]) -> float | None:
     number = sum(part.told for _, part in parts)
     rows = tallies(model, parts)
-    total = sum(model.format.tally_value(before, tally) for _, _, before, tally in rows)
+    total = sum(
+        model.format.tally_value(before, tally) for _, part, before, tally in rows if part.told
+    )
     return total / number if number else None
 
 

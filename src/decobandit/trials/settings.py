@@ -32,6 +32,7 @@ from ..policies import (
 from ..prices import DualSolution, SolutionRecord, dual_value
 from ..problem import (
     DEFAULT_TIES,
+    MarkovModel,
     Problem,
     Rules,
     TieRule,
@@ -249,7 +250,8 @@ def settings_from(
         refuse_budget(problem, "a trial with segments")
         return _segmented(context, policy, seed, bound, rules)
     refuse_resources(problem, "a trial")
-    refuse_restless(problem, "trials")
+    if problem.is_restless:
+        _check_observed(problem, rules)
     if problem.n_arms > MAX_ARMS:
         raise TrialError(
             f"{problem.n_arms} arms; a trial has at most {MAX_ARMS}, "
@@ -288,6 +290,7 @@ def _segmented(
 ) -> TrialSettings:
     """Make the settings of every segment, each with a seed of its own."""
     problem = context.problem
+    refuse_restless(problem.segment(problem.segments[0].name), "trials with segments")
     if context.fixed_solution is not None:
         raise TrialError(
             "a trial with segments solves the prices of each segment; leave the solution out",
@@ -305,6 +308,30 @@ def _segmented(
     }
     names = ", ".join(dict.fromkeys(part.policy for part in settings.values()))
     return TrialSettings(None, names, context.ties, seed, None, problem, rules, segments=settings)
+
+
+def _check_observed(problem: Problem, rules: Rules | None) -> None:
+    """Refuse arms that move at rest unless their states are observed, the first ones too."""
+    if rules is not None:
+        raise Unsupported(
+            "rules of a design: not for arms that move at rest; leave the design out",
+            field="design",
+        )
+    for group in problem.groups:
+        arm = problem.arms[group.members[0]]
+        if not isinstance(group.model, MarkovModel) or not group.model.restless:
+            raise Unsupported(
+                f"trials with arms that move at rest: states of all arms are recorded at every "
+                f"stage, and arm {arm.name!r} has none that say where it goes at rest; use a "
+                "chain, or states with rest",
+                field="arms",
+            )
+        if group.model.first_law.max() < 1.0:
+            raise Unsupported(
+                f"a trial begins in states that are known: give the state of arm {arm.name!r} as "
+                "first, not chances",
+                field="arms",
+            )
 
 
 def check_rules(rules: Rules, policy: Policy) -> None:

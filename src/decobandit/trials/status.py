@@ -15,7 +15,7 @@ from ..policies import known_of_arm
 from ..problem import Outcome
 from ..support.frames import Shown
 from ..support.records import doc, record_class
-from .allocations import Allocation, parts_by_arm, sole_arm, tallies
+from .allocations import Allocation, parts_by_arm, sole_arm, tallies, value_of
 from .arm_changes import ArmChange, known_with, settings_after
 from .decider import Decider, decider_of, pending_state, stopped_and_dropped
 from .decisions import Decision
@@ -103,7 +103,7 @@ def earned(ledger: Ledger) -> float:
             if part.good is not None:
                 value = float(part.good)
             else:
-                value = group.model.format.tally_value(before, tally)
+                value = value_of(group.model, part, before, tally)
             stage = min(slot.stage, problem.horizon - 1)  # visitors beyond are of a segment
             base, factor = (rewards[stage] for rewards in group.played_rewards)
             total += float(base) * part.told + float(factor) * value
@@ -124,6 +124,8 @@ def bound_from_here(ledger: Ledger, decider: Decider) -> float | None:
         pending = replace(pending, stage=problem.horizon)
     if pending.stage == problem.horizon and not sum(pending.open):
         return decider.value_of_deployment(pending)
+    if ledger.awaits_states:
+        return None
     prices, later = decider.settings.prices, slice(pending.stage, None)
     arms = decider.value_of_arms(pending)
     if prices is None or arms is None:
@@ -168,6 +170,8 @@ def episode_of(ledger: Ledger, decider: Decider) -> Episode:
     settings = ledger.settings
     if settings.problem.repeat:
         raise TrialError("outcomes of shared batches are not compared with the price of a pull")
+    if settings.problem.is_restless:
+        raise TrialError("outcomes of arms that move at rest are not compared with prices")
     tables = decider.tables()
     if settings.solution is None or tables is None:
         raise TrialError(f"{NO_BOUND}, so that there are no prices to compare its outcomes with")
@@ -183,7 +187,8 @@ def episode_of(ledger: Ledger, decider: Decider) -> Episode:
 
 def has_episode(settings: TrialSettings) -> bool:
     """Tell whether outcomes can be compared with prices."""
-    return settings.solution is not None and not settings.problem.repeat
+    problem = settings.problem
+    return settings.solution is not None and not problem.repeat and not problem.is_restless
 
 
 def _history(ledger: Ledger) -> History:
@@ -434,7 +439,7 @@ def status_of(ledger: Ledger, deciders: Deciders) -> Status:
     deploys = ledger.finished and problem.terminal is not None
     return Status(
         **common,
-        next_arm=None if pulls is None else sole_arm(pulls),
+        next_arm=None if pulls is None else sole_arm(ledger.problem, pulls),
         next_pulls=pulls,
         reason=None if decision is None else decision.reason,
         price=None if decision is None else decision.price,
@@ -510,7 +515,8 @@ _FROM_LEDGER = (
 
 
 def _next_decision(ledger: Ledger, decider: Decider) -> Decision | None:
-    if not ledger.can_pay or ledger.used >= ledger.slots or ledger.state != "running":
+    over = not ledger.can_pay or ledger.used >= ledger.slots or ledger.state != "running"
+    if over or ledger.awaits_states:
         return None
     try:
         return decider.decide(ledger)

@@ -496,6 +496,8 @@ class MarkovFormat(OutcomeFormat[MarkovModel]):
 
     @cached_property
     def choices(self) -> tuple[str, ...]:
+        if self.model.restless:  # told of are the states after a stage, pulled or not
+            return self.model.names
         table, states = self.model.table, range(len(self.model.names))
         return tuple(dict.fromkeys(name for state in states for name in table.outcome_names(state)))
 
@@ -576,13 +578,28 @@ class MarkovFormat(OutcomeFormat[MarkovModel]):
 
     @property
     def tally_form(self) -> tuple[str, str]:
+        if self.model.restless:
+            return f"the state after the stage, such as {self.choices[0]}", "+"
         example = "+".join((self.choices * 2)[:2])
         return f"outcomes in the order of the pulls, such as {example}", "+"
+
+    def following(self, stats: Stats, state: float, *, pulled: bool) -> Stats:
+        """Return the statistics after a stage that ended in a state; refuse impossible ones."""
+        moves = self.model.transitions if pulled else self.model.rest_transitions
+        chances, after = moves(np.array(stats, dtype=float))
+        if not chances[after[:, 1] == state].any():
+            way = "by a pull" if pulled else "at rest"
+            name = self.model.names[int(state)]
+            raise InvalidArgument(f"{name} does not follow {self.describe(stats)} {way}")
+        return (stats[0] + pulled, state)
 
     def _walk(self, stats: Stats, tally: Stats) -> list[Stats]:
         """Statistics before each outcome and after all; a ValueError where one cannot follow."""
         states = [stats]
         for position in tally:
+            if self.model.restless:
+                states.append(self.following(states[-1], position, pulled=True))
+                continue
             outcome = np.array(self.read_outcome(self.choices[int(position)], states[-1]))
             after = self.model.update(np.array(states[-1], dtype=float), outcome)
             states.append(tuple(after.tolist()))

@@ -204,8 +204,8 @@ Counts = Annotated[
     Field(
         description="Outcomes by name of the arm (to an operator, its code): good and pulls, or "
         "the text good/pulls; of classes a count of each, 2+0+1; of measurements and counts "
-        "sum/pulls; of own states the outcomes in the order of the pulls, fine+worn; or these "
-        "parts as a list.",
+        "sum/pulls; of own states the outcomes in the order of the pulls, fine+worn; of arms that "
+        "move at rest the state of every arm after the stage; or these parts as a list.",
         min_length=1,
         json_schema_extra={"maxProperties": MAX_ARMS},
     ),

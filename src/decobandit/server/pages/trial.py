@@ -205,7 +205,7 @@ def _shown_to(caller: Principal, slot: trials.Allocation, trial: trials.Trial) -
     return replace(
         slot,
         arm=None if slot.arm is None else codes[slot.arm],
-        pulls={part.arm: part.pulls for part in parts},
+        pulls={part.arm: part.pulls for part in parts if part.pulls},
         arms=tuple(parts),
         reason="",
         change_reason=None,
