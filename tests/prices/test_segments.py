@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,13 +25,17 @@ from decobandit import (
     Segment,
     bound,
     evaluate,
+    forecast,
     gap,
     operating_characteristics,
     optimum,
+    save_problem,
     simulate,
     solve,
 )
+from decobandit.designs.reporting import study_design
 from decobandit.prices import segments as segment_duals
+from decobandit.studies import StudyError, load_study
 
 PARTS = (Segment("EU", 0.3), Segment("US", 0.7))
 
@@ -290,3 +295,16 @@ def test_designs_by_segment_and_in_all() -> None:
         assert row["reject_at_most"] == pytest.approx(sum(part["reject"] for part in parts))
     assert tree["segments"][0]["seed"] == 3
     assert len({part["seed"] for part in tree["segments"]}) == 2
+
+
+def test_studies_plans_and_reports_take_one_segment(tmp_path: Path) -> None:
+    save_problem(site(), tmp_path / "site.toml")
+    study = tmp_path / "study.toml"
+    study.write_text('policies = ["greedy"]\n[[problems]]\nfile = "site.toml"\n')
+    with pytest.raises(StudyError, match=r"problem\.segment\(NAME\)"):
+        load_study(study)
+    with refused("unsupported", "segments"):
+        forecast(site(), ["greedy"])
+    scenarios = [{"name": "null", "truth": [0.4, 0.4]}]
+    with refused("unsupported", "segments"):
+        study_design(site(), Design(policies=["equal"], scenarios=scenarios))

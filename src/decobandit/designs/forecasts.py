@@ -25,7 +25,7 @@ from ..policies import (
     picked_name,
     policy_class,
 )
-from ..problem import Arm, Problem, Reward, format_problem
+from ..problem import Arm, Problem, Reward, check_problem, format_problem
 from ..simulation import Simulation, simulate
 from ..support import (
     Report,
@@ -164,7 +164,7 @@ def forecast(
     >>> [(row.policy, round(row.value, 3)) for row in result.policies]
     [('greedy', 2.278), ('equal', 2.0)]
     """
-    context = Context(problem, tol=tol, path_states=PATH_STATES)
+    context = Context(check_problem(problem), tol=tol, path_states=PATH_STATES)
     wanted = None if chosen is None else picked_name(context, chosen)
     names_wanted = [*([] if wanted is None else [wanted]), *policies]
     names = [*dict.fromkeys(name for name in names_wanted if name != BASELINE), BASELINE]

@@ -16,6 +16,7 @@ from ..problem import (
     PriorTable,
     Problem,
     TieRule,
+    check_problem,
 )
 from ..support import Progress, Report, obeys_workers
 from ..support.records import doc, record_class
@@ -87,6 +88,7 @@ def study_design(
     >>> list(result.sensitivity)
     ['half the effective sample sizes', 'twice the effective sample sizes']
     """
+    check_problem(problem)
     design = beside_equal(design)
     settings: dict[str, Any] = {"calibrate_to": calibrate_to, "ties": ties, "tol": tol}
     result = operating_characteristics(problem, design, **settings, progress=progress)

@@ -23,6 +23,7 @@ from ..problem import (
     Problem,
     StageCount,
     Written,
+    check_problem,
     designed_from_dict,
     read_tree,
     tie_rule,
@@ -209,6 +210,7 @@ class _ProblemEntry(EqualArms, _Source):  # type: ignore[explicit-any]
         from ..problem import true_problem
 
         try:
+            check_problem(problem)
             true_problem(problem, self.truth_prior, self.true_horizon)
         except ValueError as error:
             raise StudyError(f"{place}: {error}") from None
