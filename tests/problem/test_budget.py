@@ -308,3 +308,31 @@ def test_exact_values_of_two_arms_keep_to_the_budget() -> None:
         value = evaluate(problem, name).value
         assert abs(value - estimate.value) < 7 * estimate.value_se
         assert value <= optimum(problem).value + 1e-12
+
+
+@pytest.mark.parametrize("name", ["deco", "greedy"])
+def test_the_variance_at_a_truth_is_that_of_all_paths(name: str) -> None:
+    """Paths differ in their number of pulls, so that moments are not around one middle."""
+    problem, truth = problem_of(5.0), (0.3, 0.6, 0.2)
+    policy = make_policy(problem, name)
+    ends = list[tuple[float, int]]()
+
+    def walk(stage: int, good: tuple[int, ...], bad: tuple[int, ...], probability: float) -> None:
+        if stage == 6:
+            return ends.append((probability, sum(good)))
+        arms = policy.select(stage, State(good, bad))
+        if not arms:
+            return walk(stage + 1, good, bad, probability)
+        (k,) = arms
+        more = tuple(n + (j == k) for j, n in enumerate(good))
+        less = tuple(n + (j == k) for j, n in enumerate(bad))
+        walk(stage + 1, more, bad, probability * truth[k])
+        walk(stage + 1, good, less, probability * (1 - truth[k]))
+
+    walk(0, (0, 0, 0), (0, 0, 0), 1.0)
+    weights, rewards = np.array(ends).T
+    exact = evaluate(problem, name, truth=truth)
+    assert exact.value == pytest.approx(weights @ rewards, abs=1e-12)
+    assert exact.variance == pytest.approx(
+        weights @ rewards**2 - (weights @ rewards) ** 2, abs=1e-12
+    )

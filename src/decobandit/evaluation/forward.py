@@ -393,7 +393,12 @@ def too_many_states(limit: int, stage: int, stages: int) -> TooLarge:
 
 
 def middle(problem: Problem, stage: int) -> float:
-    """Return what a pull of a stage earns before anything is known, over all groups."""
+    """Return what a pull of a stage earns before anything is known, over all groups.
+
+    Moments are taken around it; zero where the number of pulls depends on the path.
+    """
+    if problem.may_wait:
+        return 0.0
     earned = [
         group.reward_base[stage]
         + group.reward_factor[stage]
