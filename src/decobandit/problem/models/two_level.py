@@ -43,7 +43,7 @@ class TwoLevel(PriorTable):
     >>> from decobandit import Problem, TwoLevel, solve
     >>> channel = TwoLevel(low=0.2, high=0.6, up=0.05, down=0.1, start=0.5)
     >>> round(solve(Problem.uniform(arms=2, horizon=3, prior=channel)).upper_bound, 3)
-    1.312
+    1.255
     """
 
     kind: Literal["two-level"] = "two-level"
