@@ -261,7 +261,7 @@ def _trials(session: Session) -> None:
 
 
 def _ends(session: Session) -> None:
-    """Trials that stop by a rule, and that deploy an arm at their end."""
+    """Trials that stop by a rule, deploy an arm, have segments or a budget, or gain an arm."""
     db = ("--db", session.file("t.db"))
     session(
         "trial new",
@@ -295,7 +295,13 @@ def _ends(session: Session) -> None:
     for _ in range(2):
         slot = session("trial ask", "visits", "--segment", "EU", *db)
         session("trial tell", "visits", slot["id"], int(slot["arm"] == "b"), *db)
-    for name in ("ruled", "roll-out", "visits"):
+    session("trial new", session.file("paid.toml"), "--policy", "greedy", "--name", "paid", *db)
+    session("trial ask", "paid", *db)
+    calibrated = ("--policy", "deco-calibrated", "--name", "growing")
+    session("trial new", session.file("pair.toml"), *calibrated, *db)
+    session("trial ask", "growing", *db)
+    session("trial arm add", "growing", session.file("arm.toml"), "--reason", "ready", *db)
+    for name in ("ruled", "roll-out", "visits", "paid", "growing"):
         session("trial status", name, *db)
         session("trial report", name, *db)
     session("trial list", *db)

@@ -94,7 +94,7 @@ class Row:
 
     case: str
     quantity: str
-    source: str  # of the reference
+    source: str | None  # of the reference
     reference: float | None
     ours: float
     ours_error: float  # 0 where ours is exact
@@ -146,7 +146,7 @@ def _rows(case: str, references: list[PublishedDesign], settings: Settings) -> l
         played = simulate(problem, policy, draws=settings.draws, per_draw=1, rng=settings.seed)
         result = played.results[0]
         share, error = result.value / bound, result.value_se / bound
-        rows.append(Row(case, f"{name}, part of the bound", "", None, share, error, None))
+        rows.append(Row(case, f"{name}, part of the bound", None, None, share, error, None))
     return rows
 
 
@@ -192,7 +192,7 @@ def compared(rows: Sequence[Row]) -> list[tuple[str, ...]]:
             f"{row.reference:.10g}",
             f"{row.ours:.10g}",
             "yes" if row.agrees else "no",
-            row.source,
+            row.source or "",
         )
         for row in rows
         if row.reference is not None
