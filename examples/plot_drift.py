@@ -13,8 +13,9 @@ import numpy as np
 
 from decobandit import Arm, NormalNormal, Policy, Problem, simulate, solve
 
-prior = NormalNormal(mean=5.0, sd=1.0, drift_sd=0.4)
-arms = [Arm(name=f"headline {k + 1}", prior=prior, noise_sd=1.5) for k in range(4)]
+prior, drift = NormalNormal(mean=5.0, sd=1.0), 0.4
+headlines = [f"headline {k + 1}" for k in range(4)]
+arms = [Arm(name=name, prior=prior, noise_sd=1.5, drift_sd=drift) for name in headlines]
 problem = Problem(arms=arms, horizon=28)
 solution = solve(problem, tol=1e-3)
 print(solution)
@@ -57,7 +58,7 @@ class DiscountedThompson(Policy):
             self.reset(len(pulls))
         else:  # the last outcome, from how Kalman's filter moved
             new = pulls > self.pulls
-            left = sd**2 - prior.drift_sd**2
+            left = sd**2 - drift**2
             outcome = self.before + (mean - self.before) * 1.5**2 / np.where(new, left, 1.0)
             self.count = self.discount * self.count + new
             self.sum = self.discount * self.sum + np.where(new, outcome, 0.0)
@@ -102,3 +103,10 @@ axes.text(float(solution.upper_bound - equal), -0.35, " bound on\n every policy"
 axes.set_xlim(0, 1.25 * float(solution.upper_bound - equal))
 axes.set_xlabel("clicks per hundred readers gained over equal shares, in a week")
 axes.spines[["top", "right"]].set_visible(False)
+plt.show()
+
+# %%
+# What to try next
+# ----------------
+# `deco solve headlines.toml` for a file whose normal arms have a `drift_sd`. A larger one makes old
+# outcomes worth less: the gap between policies shrinks, since there is less to learn that lasts.

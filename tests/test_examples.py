@@ -247,6 +247,31 @@ def check_machine_repair(names: Names) -> None:
     assert np.argsort(names["index"]).tolist() == [0, 2, 1]
 
 
+def check_drift(names: Names) -> None:
+    """Equal shares earn the prior mean; Thompson sampling by a Kalman filter written out here."""
+    results = {result.policy: result for result in names["results"].results}
+    equal, thompson = results["equal"], results["thompson"]
+    assert abs(equal.value - 28 * 5.0) < 5 * equal.value_se
+    rng, weeks = np.random.default_rng(3), 4000
+    truth = rng.normal(5.0, 1.0, (weeks, 4))
+    mean, variance = np.full((weeks, 4), 5.0), np.ones((weeks, 4))
+    total, row = np.zeros(weeks), np.arange(weeks)
+    for _ in range(28):
+        arm = rng.normal(mean, np.sqrt(variance)).argmax(axis=1)
+        total += truth[row, arm]
+        gain = variance[row, arm] / (variance[row, arm] + 1.5**2)
+        seen = rng.normal(truth[row, arm], 1.5)
+        mean[row, arm] += gain * (seen - mean[row, arm])
+        variance[row, arm] *= 1.0 - gain
+        variance += 0.4**2
+        truth = rng.normal(truth, 0.4)
+    error = np.hypot(thompson.value_se, total.std() / np.sqrt(weeks))
+    assert abs(thompson.value - total.mean()) < 5 * error
+    bound = names["solution"].upper_bound
+    assert max(result.value - 5 * result.value_se for result in results.values()) < bound
+    assert results["deco"].value > 0.95 * bound
+
+
 def check_health_calls(names: Names) -> None:
     """Policies are near the bound, which more calls raise by less and less."""
     bounds = np.array(names["bounds"])
@@ -404,6 +429,7 @@ CHECKS: dict[str, Callable[[Names], None]] = {
     "plot_clinical_trial": check_clinical_trial,
     "plot_dask_cluster": check_dask_cluster,
     "plot_deployment": check_deployment,
+    "plot_drift": check_drift,
     "plot_floors": check_floors,
     "plot_judgements": check_judgements,
     "plot_platform_trial": check_platform_trial,

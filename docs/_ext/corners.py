@@ -7,7 +7,6 @@ and compares. A verb that is not there for a corner refuses in one sentence, whi
 from __future__ import annotations
 
 import math
-import string
 import tempfile
 from collections.abc import Callable
 from functools import cache
@@ -27,7 +26,6 @@ arms with a random end, with windows, with a shortlist, with a budget, with reso
 and with segments.
 
 """
-LETTERS = string.ascii_uppercase + string.ascii_lowercase
 SHAPES = {
     "1": {"pulls_per_stage": 1},
     "2": {"pulls_per_stage": 2},
@@ -43,6 +41,7 @@ TRUTHS = {
     "mixed": [0.3, [0.2, 0.3, 0.5], "-"],
     "restless": ["-"] * 3,
     "two-level": ["-"] * 3,
+    "drift": [0.1, 0.0, 0.4],
 }
 
 
@@ -85,6 +84,9 @@ def arm_of(outcome: str) -> Callable[[int], Any]:
     }
     arms["two-level"] = lambda k: Arm(
         name=f"a{k}", prior=TwoLevel(low=0.2, high=0.6, up=0.05, down=0.1, start=0.3 + 0.1 * k)
+    )
+    arms["drift"] = lambda k: Arm(
+        name=f"a{k}", prior=NormalNormal(0.1 * k, 1.0), noise_sd=1.0, drift_sd=0.3
     )
     mixed = ("binary", "categorical", "Markov")
     arms["mixed"] = lambda k: arms[mixed[k % 3]](k)

@@ -251,14 +251,14 @@ NOT_WHOLE = "must be a whole number from 1 to"
         ),
         (
             with_arm(piror={}),
-            "arms[1].piror: unknown key; allowed: name, prior, priors, reward, noise_sd, range, "
-            "available, cost, uses, terminal, "
+            "arms[1].piror: unknown key; allowed: name, prior, priors, reward, noise_sd, drift_sd, "
+            "range, available, cost, uses, terminal, "
             "count",
         ),
         (
             {"horizon": 2, "arms": [{"nam": "a"}]},
-            "arms[0].nam: unknown key; allowed: name, prior, priors, reward, noise_sd, range, "
-            "available, cost, uses, terminal, "
+            "arms[0].nam: unknown key; allowed: name, prior, priors, reward, noise_sd, drift_sd, "
+            "range, available, cost, uses, terminal, "
             "count (and 1 more)",
         ),
         (

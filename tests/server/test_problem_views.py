@@ -140,7 +140,8 @@ def test_every_field_is_written() -> None:
     )
     everything = {name for table in tables for name in table.model_fields}
     batched = DEPLOYED.model_copy(update={"repeat": True})
-    level = Arm(name="level", prior=NormalNormal(mean=0.5, sd=1.0), noise_sd=2.0, range=(-5.0, 6.0))
+    of_level = {"noise_sd": 2.0, "drift_sd": 0.0, "range": (-5.0, 6.0)}
+    level = Arm(name="level", prior=NormalNormal(mean=0.5, sd=1.0), **of_level)
     classes = DirichletCategorical(counts=(1.0, 2.0))
     score = Arm(name="score", prior=classes, reward=Reward(values=(0.0, 3.0), factor=2.0))
     time = Arm(name="time", prior=GammaExponential(3, 2), reward=Reward(cap=5.0))

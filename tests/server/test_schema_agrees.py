@@ -126,7 +126,7 @@ def problem(*arms: dict[str, Any], **more: Any) -> dict[str, Any]:
 STATE = {"mean": 0.5, "next": {"hit": [0.5, "up"], "miss": [0.5, "up"]}}
 CLASSES = arm(prior={"kind": "categorical", "counts": [1, 1]}, reward={"values": [0, 1]})
 NORMAL = {"kind": "normal", "mean": 0, "sd": 1}
-MEASURED = arm(prior=NORMAL, noise_sd=1, range=[-9, 9], reward={"factor": 1})
+MEASURED = arm(prior=NORMAL, noise_sd=1, drift_sd=0, range=[-9, 9], reward={"factor": 1})
 COUNTED = arm(prior={"kind": "gamma", "shape": 1, "rate": 1}, range=[0, 9], reward={"factor": 1})
 OWN = arm(prior={"kind": "states", "first": "up", "states": {"up": STATE}})
 DESIGN = {
@@ -193,6 +193,7 @@ BETWEEN: dict[tuple[str, ...], str] = {
     ("reward",): "values and factor are for other priors than good and bad",
     ("reward", "values"): "as many values as classes",
     ("noise_sd",): "of a normal prior",
+    ("drift_sd",): "of a normal prior",
     ("range",): "the lowest first",
     ("terminal",): "a row for every number of pulls",
     ("first",): "the name of a state",

@@ -25,6 +25,7 @@ from ..support import InvalidArgument, refuse
 from .fields import (
     FirstError,
     Name,
+    NotNegative,
     Number,
     PerStage,
     PositiveNumber,
@@ -185,6 +186,7 @@ _LEFT_OUT = {
     "values": "must be left out: values are for classes, the prior is {}",
     "cap": "must be left out unless outcomes are survival times, the prior is {}",
     "noise_sd": "must be left out unless the prior is normal",
+    "drift_sd": "must be left out unless the prior is normal",
     "range": "must be left out unless outcomes are numbers",
     "terminal": "must be left out: tables of last rewards are for good and bad outcomes",
 }
@@ -205,6 +207,9 @@ class Arm(Frozen):
         Reward of an outcome: by default 1 if good, 0 if bad, and the value of any other outcome.
     noise_sd : float, optional
         Standard deviation of normal outcomes around the arm's mean; required for them.
+    drift_sd : float, optional
+        Standard deviation of the step that the mean of a normal arm takes after every stage,
+        whether the arm is pulled or not: a random walk.
     range : tuple of two float, optional
         Of measurements and counts: lowest and highest plausible outcome of a pull. A trial refuses
         others unless they are confirmed.
@@ -232,6 +237,9 @@ class Arm(Frozen):
     )
     reward: Reward = Field(default=Reward(), description="1 and 0 where it is left out.")
     noise_sd: PositiveNumber | None = Field(default=None, description="Of normal outcomes.")
+    drift_sd: NotNegative | None = Field(
+        default=None, description="Of the step that a normal mean takes after every stage."
+    )
     range: tuple[Number, Number] | None = Field(
         default=None, description="Lowest and highest plausible measurement or count."
     )
@@ -260,7 +268,7 @@ class Arm(Frozen):
         if self.cost is not None and np.min(self.cost, initial=0.0) < 0.0:
             refuse("must be zero or more", found=self.cost, at=("cost",))
         self._check_priors()
-        usual = self.noise_sd is None and self.range is None
+        usual = (self.noise_sd, self.drift_sd, self.range) == (None, None, None)
         if type(self.prior) is BetaBernoulli and self.reward.keys is OUTCOME_KEYS and usual:
             return self
         _check_reward(self)
@@ -282,6 +290,11 @@ class Arm(Frozen):
                 rule = f"must be of the kind of the arm's prior, {kind}"
                 refuse(rule, found=getattr(prior, "kind", "beta"), at=("priors", name, "kind"))
             prior.check_arm(self)
+
+    @property
+    def restless(self) -> bool:
+        """Whether the arm also moves while it is not pulled."""
+        return self.prior.restless or bool(self.drift_sd)
 
     @property
     def beta(self) -> BetaBernoulli:

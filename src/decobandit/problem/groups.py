@@ -183,7 +183,8 @@ def groups_of(
             rewards = good(reward.good), bad(reward.bad)
         else:
             rewards = good(reward.factor), bad(0.0)
-        identity = (prior, arm.noise_sd, reward.values, reward.cap, arm.available, arm.cost)
+        measured = (arm.noise_sd, arm.drift_sd or None)
+        identity = (prior, measured, reward.values, reward.cap, arm.available, arm.cost)
         uses = tuple(sorted((arm.uses or {}).items()))
         terminal = None if arm.terminal is None else flat(arm.terminal)
         # the arrays outlive this loop, so that their ids stay theirs

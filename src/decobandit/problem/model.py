@@ -142,13 +142,16 @@ class EqualArms(Frozen):
     unit: Unit = 1
     reward: Annotated[Reward, Field(description="Of every arm.")] = Reward()
     noise_sd: Annotated[PositiveNumber | None, Field(description="Of every arm.")] = None
+    drift_sd: Annotated[NotNegative | None, Field(description="Of every arm.")] = None
     terminal: DeploymentAtEnd = None
 
     def problem(self) -> "Problem":
         """Arms named arm-1, arm-2, ..."""
         shared = EqualArms.model_fields.keys() & Problem.model_fields.keys()
         fields = {name: getattr(self, name) for name in shared}
-        settings = {name: getattr(self, name) for name in ("prior", "reward", "noise_sd")}
+        settings = {
+            name: getattr(self, name) for name in ("prior", "reward", "noise_sd", "drift_sd")
+        }
         arm = Arm(name="arm", **settings)
         return Problem(**fields | {"arms": numbered(arm, count=self.arms)})
 
@@ -238,8 +241,8 @@ class Problem(Shown, ProblemFields):
         prior : prior of any outcome model
             Of every arm.
         **settings
-            `pulls_per_stage`, `repeat`, `unit` and `terminal`, as of a problem, and `reward` and
-            `noise_sd`, those of every arm: by default 1 for a good outcome and 0 for a bad one.
+            `pulls_per_stage`, `repeat`, `unit` and `terminal`, as of a problem; `reward`,
+            `noise_sd` and `drift_sd`, those of every arm.
 
         Returns
         -------
@@ -281,7 +284,7 @@ class Problem(Shown, ProblemFields):
         _check_windows(self)
         _check_budget(self)
         _check_resources(self)
-        if any(arm.prior.restless for arm in self.arms):
+        if any(arm.restless for arm in self.arms):
             _check_restless(self)
         if self.terminal is not None and any(arm.terminal is not None for arm in self.arms):
             rule = "must be 0 when an arm has a terminal table: choose one of the two forms"
@@ -630,7 +633,7 @@ def _check_restless(problem: Problem) -> None:
         if arm.available is not None:
             rule = "must be left out: some arms move at rest"
             refuse(rule, found=arm.available, at=("arms", position, "available"))
-        if not arm.prior.restless and not isinstance(arm.prior, MarkovArm):
+        if not arm.restless and not isinstance(arm.prior, MarkovArm):
             rule = (
                 "must be chain, states, two-level or normal with drift: another arm moves at rest"
             )

@@ -87,7 +87,7 @@ def check_segments(segments: Sequence[Segment], arms: Sequence[Arm]) -> None:
 def _check_clock(arms: Sequence[Arm]) -> None:
     clock = "a segment counts its own visitors, not stages"
     for position, arm in enumerate(arms):
-        if arm.prior.restless:
+        if arm.restless:
             refuse(
                 f"must not move at rest: {clock}",
                 found=getattr(arm.prior, "kind", None),

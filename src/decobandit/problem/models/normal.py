@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import Field
 
 from ...support import Floats, InvalidArgument, float_from, is_count, refuse, shown
-from ..fields import NotNegative, Number, PositiveNumber
+from ..fields import Number, PositiveNumber
 from ..model_base import plain_init
 from .base import (
     LARGEST_SUM,
@@ -38,9 +37,6 @@ class NormalNormal(PriorTable):
     ----------
     mean, sd : float
         Mean and standard deviation (positive) of the prior.
-    drift_sd : float
-        Standard deviation of the step that the arm's mean takes after every stage, whether the arm
-        is pulled or not: a random walk. 0: the mean stays.
 
     Examples
     --------
@@ -49,44 +45,27 @@ class NormalNormal(PriorTable):
     2.0
     """
 
-    arm_fields = frozenset({"noise_sd", "range"})
+    arm_fields = frozenset({"noise_sd", "drift_sd", "range"})
 
     kind: Literal["normal"] = "normal"
     mean: Number = Field(description="Expected mean of the outcomes.")
     sd: PositiveNumber = Field(description="Standard deviation of that mean.")
-    drift_sd: NotNegative = Field(default=0.0, description="Standard deviation of its steps.")
 
     @plain_init
-    def __init__(
-        self, mean: float, sd: float, drift_sd: float = 0.0, *, kind: Any = "normal"
-    ) -> None:
-        super().__init__(kind=kind, mean=mean, sd=sd, drift_sd=drift_sd)
-
-    @model_serializer(mode="wrap")
-    def _leave_out_drift(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        table: dict[str, Any] = handler(self)
-        if self.drift_sd == 0.0:
-            del table["drift_sd"]
-        return table
-
-    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
-        return ((k, v) for k, v in super().__repr_args__() if k != "drift_sd" or v)
-
-    @property
-    def restless(self) -> bool:
-        return self.drift_sd > 0.0
+    def __init__(self, mean: float, sd: float, *, kind: Any = "normal") -> None:
+        super().__init__(kind=kind, mean=mean, sd=sd)
 
     def check_arm(self, arm: Any) -> None:
         if arm.noise_sd is None:
             refuse("must be given with a normal prior", found=None, at=("noise_sd",))
 
     def arm_model(self, arm: Any) -> ArmModel:
-        if self.drift_sd:
-            return DriftModel(self.mean, self.sd, arm.noise_sd, self.drift_sd)
+        if arm.drift_sd:
+            return DriftModel(self.mean, self.sd, arm.noise_sd, arm.drift_sd)
         return NormalModel(self.mean, self.sd, arm.noise_sd)
 
     def weighted(self, by: float) -> NormalNormal:
-        return NormalNormal(self.mean, self.sd / math.sqrt(by), self.drift_sd)
+        return NormalNormal(self.mean, self.sd / math.sqrt(by))
 
 
 @dataclass(frozen=True)
@@ -306,7 +285,7 @@ class DriftModel(ArmModel):
         return np.stack(outcomes, axis=-1)
 
     def posterior(self, stats: Floats) -> NormalNormal:
-        return NormalNormal(float(stats[1]), float(stats[2]), self.drift_sd)
+        return NormalNormal(float(stats[1]), float(stats[2]))
 
 
 class DriftFormat(OutcomesInOrder[Any], SumFormat[Any]):
