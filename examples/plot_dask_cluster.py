@@ -50,11 +50,11 @@ if __name__ == "__main__":
     )
     with cluster:
         first = run_study(study, out, runner=on_cluster(cluster.scheduler_address))
-        print(f"{first.made} of {first.cells} cells computed, {len(first.failed)} failed")
+        print(f"{first.computed} of {first.cells} cells computed, {len(first.failed)} failed")
 
         # run again: no cell is computed twice
         again = run_study(study, out, runner=on_cluster(cluster.scheduler_address))
-        print(f"{again.made} of {again.cells} cells computed, {again.skipped} were there")
+        print(f"{again.computed} of {again.cells} cells computed, {again.skipped} were there")
 
 # %%
 # Results

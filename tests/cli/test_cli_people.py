@@ -138,8 +138,9 @@ def test_arms_join_and_leave(tmp_path: Path) -> None:
     db_words = ("--db", db, "--json")
     deco("trial", "new", "--arms", 2, "--horizon", 8, "--name", "pilot", "--db", db)
     deco("trial", "ask", "pilot", "--db", db)
-    refused = deco("trial", "arm", "add", "pilot", file, "--reason", "ready", "--db", db)
-    assert (refused.code, "'deco-calibrated' compares arms" in refused.err) == (2, True)
+    calibrated = ("--policy", "deco-calibrated", "--reason", "ready", "--db", db)
+    refused = deco("trial", "arm", "add", "pilot", file, *calibrated)
+    assert (refused.code, "'deco-calibrated'" in refused.err) == (2, True)
     words = ("arm", "add", "pilot", file, "--reason", "ready", "--policy", "deco", "--by", "ann")
     for _ in range(2):
         assert deco("trial", *words, "--key", "k", *db_words).json["arms"] == 3

@@ -44,7 +44,7 @@ def check_wording(code: str, field: str | None, message: str) -> None:
 
 def _masked(message: str) -> str:
     message = re.sub(r"/[\w./-]*/", "", message)
-    message = re.sub(r"\b(?=[a-f]*\d)[0-9a-f]{8,}\b", "#", message)
+    message = re.sub(r"(?<!\.)\b(?=\d*[a-f])(?=[a-f]*\d)[0-9a-f]{8,}\b", "#", message)
     return re.sub(r"\d+(\.\d+)?(e[+-]?\d+)?", "#", message)
 
 

@@ -27,10 +27,10 @@ from decobandit import (
 from decobandit.bounds import information_bound
 from decobandit.paper.restless import random_chain
 from decobandit.policies import Context
+from decobandit.policies.allocation import check_pulls
 from decobandit.prices import dual_value
 from decobandit.problem import RandomHorizon, States, problem_from_dict
 from decobandit.problem.arms import numbered
-from decobandit.simulation.playing import check_given
 from decobandit.trials.settings import settings_from
 from helpers.refusals import refused
 from helpers.resource_oracles import best_value, relaxed_value
@@ -228,7 +228,7 @@ def test_no_stage_uses_more_than_there_is(problem: Problem) -> None:
     everything = make_policy(wide, "greedy").allocate_many(0, States.initial(wide, 1))
     assert problem.overdrawn(0, everything).all()
     with refused("invalid_argument", "policy"):
-        check_given("greedy", problem, 0, everything)
+        check_pulls("greedy", problem, 0, everything)
 
 
 def test_an_arm_that_loses_by_a_pull_rests() -> None:

@@ -392,7 +392,7 @@ def test_pages_close_reopen_archive_and_count_cancellations(site: Site) -> None:
 
 
 def test_the_page_takes_as_many_arms_as_the_server(tmp_path: Path) -> None:
-    site = Site(tmp_path / "few", Limits(max_arms=2))
+    site = Site(tmp_path, Limits(max_arms=2))
     problem = {"horizon": 6, "arms": [{"name": "a"}, {"name": "b"}]}
     made = site.post("/trials", {"problem": problem, "name": "t", "policy": "deco"})
     late = {"arm": 'name = "late"', "reason": "ready"}

@@ -262,7 +262,7 @@ def _check_counts(slot: Allocation, event: str, parts: Mapping[str, ArmPulls]) -
         untold = [arm for arm in parts if not any(p.arm == arm and p.observed for p in slot.arms)]
         if untold:
             raise Contradiction("no outcome to correct in this allocation; tell it", *untold)
-    full = [arm for arm, part in parts.items() if part.pending < 0]
+    full = [arm for arm, part in parts.items() if part.pending < 0 or slot.part(arm) is None]
     if event == "told" and slot.has_states and not slot.pending:
         full = list(parts)
     if full and slot.arm in full:
