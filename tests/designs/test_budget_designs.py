@@ -1,11 +1,15 @@
 """Designs within a budget: money by all paths, rules that never overspend, refusals."""
 
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import beta
 
 from decobandit import Arm, Design, Problem, State, make_policy, operating_characteristics
+from decobandit.designs.endings import Endings
+from decobandit.designs.following import follow
 from decobandit.designs.playing import play
 from decobandit.policies import RuledPolicy
 from decobandit.problem import Rules
@@ -34,7 +38,13 @@ def test_spending_is_that_of_all_paths() -> None:
     mean = sum(spent * chance for spent, chance in chances.items())
     square = sum(spent**2 * chance for spent, chance in chances.items())
     design = Design(policies=["greedy"], draws=20_000, seed=2, scenarios=[SCENARIO])
-    (row,) = operating_characteristics(PAID, design).scenarios[0].policies
+    (exact,) = operating_characteristics(PAID, design).scenarios[0].policies
+    assert exact.exact
+    assert exact.spent == pytest.approx(mean, rel=1e-12)
+    assert exact.spent_sd == pytest.approx(np.sqrt(square - mean**2), rel=1e-9)
+    below = [sum(p for x, p in chances.items() if x <= q + 1e-9) for q in exact.spent_quantiles]
+    assert all(share >= level for share, level in zip(below, (0.05, 0.5, 0.95), strict=True))
+    (row,) = operating_characteristics(PAID, design, exact=False).scenarios[0].policies
     assert not row.exact
     assert row.spent == pytest.approx(mean, abs=7 * np.sqrt((square - mean**2) / 20_000))
     assert row.spent_sd == pytest.approx(np.sqrt(square - mean**2), abs=0.05)
@@ -73,12 +83,73 @@ def test_a_floor_is_met_while_money_lasts() -> None:
     assert share.min() > 0.18
 
 
-def test_what_does_not_combine_is_refused() -> None:
-    design = Design(policies=["greedy"], scenarios=[SCENARIO])
+def test_costs_by_stage_are_simulated() -> None:
+    arms = [ARMS[0].model_copy(update={"cost": (1.0, 2.0)}), ARMS[1]]
+    changing = Problem(horizon=2, arms=arms, budget=3.0)
+    design = Design(policies=["greedy"], scenarios=[{"name": "s", "truth": TRUTH[:2]}], draws=100)
+    assert not operating_characteristics(changing, design).scenarios[0].policies[0].exact
     with refused("unsupported", "exact"):
-        operating_characteristics(PAID, design, exact=True)
-    looks = Design(policies=["greedy"], stop={"superiority": 0.99}, scenarios=[SCENARIO])
-    with refused("invalid_problem", "design.stop"):
-        operating_characteristics(PAID, looks)
-    with refused("invalid_problem", "design"):
-        operating_characteristics(PAID.model_copy(update={"pulls_per_stage": 2}), design)
+        operating_characteristics(changing, design, exact=True)
+
+
+TWO = [Arm(name=name, cost=cost) for name, cost in zip("ab", COSTS, strict=False)]
+LOOKS: dict[str, dict[str, Any]] = {
+    "every outcome": {"stop": {"superiority": 0.9}},
+    "late": {"stop": {"superiority": 0.9}, "looks": {"first": 3, "every": 2}, "delay": 1},
+}
+SHAPES = {
+    "single": Problem(horizon=8, arms=TWO, budget=8.0),
+    "three": Problem(horizon=8, arms=ARMS, budget=6.0),
+    "batch": Problem(horizon=4, arms=TWO, budget=12.0, pulls_per_stage=4, repeat=True, unit=2),
+    "several": Problem(horizon=6, arms=ARMS, budget=9.0, pulls_per_stage=2),
+}
+
+
+def summaries(ends: Endings) -> np.ndarray:
+    """Size, money, pulls of the first arm, stopped: by ending."""
+    assert ends.spent is not None
+    columns = [ends.size, ends.spent, ends.pulls[:, 0], ends.reason > 0]
+    return np.stack(columns, axis=1).astype(float)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("looks", LOOKS)
+@pytest.mark.parametrize("name", ["greedy", "equal"])
+def test_looks_within_a_budget_are_simulated_as_they_are_followed(
+    name: str, looks: str, shape: str
+) -> None:
+    """A trial that waits has no new outcome, and no look; stages of looks differ by trial."""
+    problem = SHAPES[shape]
+    truth = TRUTH[: problem.n_arms]
+    ruled = RuledPolicy(make_policy(problem, name), Rules(**LOOKS[looks]))
+    exact, drawn = follow(ruled, truth), play(ruled, truth, 20_000, (7,))
+    values = summaries(exact)
+    mean = exact.weight @ values
+    error = np.sqrt(exact.weight @ (values - mean) ** 2 / 20_000)
+    assert exact.weight.sum() == pytest.approx(1.0, rel=1e-12)
+    assert np.all(np.abs(summaries(drawn).mean(axis=0) - mean) <= 5 * error + 1e-9)
+    assert exact.spent.max() <= problem.budget * (1 + 1e-9)  # type: ignore[operator,union-attr]
+
+
+def test_a_look_stops_where_the_posterior_says_so() -> None:
+    """Equal turns of two arms that cost 1 and 2: by hand, P(best) of counts by quadrature."""
+    problem = Problem(horizon=6, arms=TWO, budget=9.0)
+    ruled = RuledPolicy(make_policy(problem, "equal"), Rules(stop={"superiority": 0.9}))
+    x = (np.arange(20_000) + 0.5) / 20_000
+    stopped = 0.0
+
+    def best(good: list[int], bad: list[int]) -> float:
+        laws = [beta(1 + g, 1 + b) for g, b in zip(good, bad, strict=True)]
+        first = float(np.mean(laws[0].pdf(x) * laws[1].cdf(x)))
+        return max(first, 1.0 - first)
+
+    for outcomes in product((0, 1), repeat=6):
+        good, bad, chance = [0, 0], [0, 0], 1.0
+        for n, y in enumerate(outcomes):
+            (good if y else bad)[n % 2] += 1
+            chance *= TRUTH[n % 2] if y else 1.0 - TRUTH[n % 2]
+            if best(good, bad) >= 0.9 - 1e-6:
+                stopped += chance / 2 ** (5 - n)  # later outcomes are all paths of this one
+                break
+    ends = follow(ruled, TRUTH[:2])
+    assert float(ends.weight[ends.reason > 0].sum()) == pytest.approx(stopped, abs=1e-9)

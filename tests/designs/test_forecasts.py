@@ -3,14 +3,15 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from decobandit import optimum
+from decobandit import Design, optimum
 from decobandit.bounds import compare_by_simulation, compare_exactly
-from decobandit.designs import as_python, as_toml, forecast
+from decobandit.designs import as_python, as_toml, forecast, operating_characteristics
 from decobandit.designs.forecasts import PATH_STATES, as_json
-from decobandit.policies import Context
-from decobandit.problem import Arm, BetaBernoulli, Problem, Reward
+from decobandit.policies import Context, make_policy
+from decobandit.problem import Arm, BetaBernoulli, Problem, Reward, Rules, Scenario
 from decobandit.problem.model import Terminal
 from decobandit.problem.problem_files import parse_problem
 from decobandit.trials import create_trial, open_trial
@@ -109,6 +110,32 @@ def test_what_would_take_long_is_left_out_with_a_note() -> None:
     assert [note.split()[0] for note in found.notes] == ["fh-gittins", "deco-rolling"]
 
 
+def test_values_under_rules_are_those_of_the_design_averaged_over_the_prior() -> None:
+    # exact operating characteristics are polynomials of the two rates: Gauss's rule is exact
+    rules = Rules(control="arm-1", burn_in=1, floor=0.2, stop={"superiority": 0.85})
+    nodes, weights = np.polynomial.legendre.leggauss(6)
+    rates, weights = (nodes + 1.0) / 2.0, weights / 2.0
+    scenarios = [
+        {"name": f"{i}-{j}", "truth": [float(rates[i]), float(rates[j])]}
+        for i in range(6)
+        for j in range(6)
+    ]
+    problem = Problem.uniform(arms=2, horizon=9)
+    design = Design(**rules.model_dump(), policies=["greedy", "equal"], scenarios=scenarios)
+    result = operating_characteristics(problem, design)
+    assert all(row.exact for one in result.scenarios for row in one.policies)
+    good = np.array([[row.good for row in one.policies] for one in result.scenarios])
+    greedy, equal = np.outer(weights, weights).reshape(-1) @ good
+    found = forecast(problem, ["greedy"], rules=design, draws=20_000)
+    assert [row.method for row in found.policies] == ["simulated"] * 2
+    for row, value in zip(found.policies, (greedy, equal), strict=True):
+        assert abs(row.value - value) < 4.0 * row.value_se < 0.1
+    assert (
+        abs(found.policies[0].over_equal - (greedy - equal)) < 4.0 * found.policies[0].over_equal_se
+    )
+    assert forecast(problem, ["greedy"]).policies[0].value > greedy + 1.0  # none stops early
+
+
 def test_an_unknown_policy_is_refused() -> None:
     with refused("invalid_argument", "policy"):
         forecast(SMALL, ["best"])
@@ -149,3 +176,13 @@ def test_the_code_runs_and_starts_the_same_trial(
     (allocation,) = trial.allocations()
     assert capsys.readouterr().out.strip() == (allocation.arm or str(allocation.pulls))
     trial.store.close()
+
+
+def test_what_auto_picks_is_shown_once() -> None:
+    picked = make_policy(SMALL).name
+    names = ["auto", picked, "greedy"]
+    assert [row.policy for row in forecast(SMALL, names).policies] == [picked, "greedy", "equal"]
+    for listed, shown in ((names, [picked, "greedy"]), (["auto", "greedy"], [picked, "greedy"])):
+        design = Design(policies=tuple(listed), scenarios=(Scenario(name="0", truth=(0.5, 0.5)),))
+        rows = operating_characteristics(SMALL, design).scenarios[0].policies
+        assert [row.policy for row in rows] == shown

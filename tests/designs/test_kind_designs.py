@@ -224,7 +224,7 @@ def test_own_states_obey_floor_burn_in_and_delay() -> None:
             [1.5, 0],
             "must be a number from 0 to 1",
         ),
-        (OWN, {}, [1], 'must be "-": own states have no parameters'),
+        (OWN, {}, [1], 'must be "-": Markov arms have no parameters'),
         (OWN, {"stop": {"superiority": 0.9}}, ["-"], "design.stop: .* no unknown mean to compare"),
         (OWN, {"test": {"kind": "posterior"}}, ["-"], "design.test: .* no unknown mean to compare"),
         (LAB, {}, [0, "-"], "must be a finite number, the mean"),

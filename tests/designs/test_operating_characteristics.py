@@ -56,7 +56,7 @@ def brute_force(truth: tuple[float, float], horizon: int, floor: float) -> dict[
         if t == horizon:
             return end(w, pulls, good, better(good, pulls) >= 0.8)
         if min(pulls) < 2:
-            chances = [1.0, 0.0] if pulls[0] <= pulls[1] else [0.0, 1.0]
+            chances = [float(n == min(pulls)) / pulls.count(min(pulls)) for n in pulls]
         else:
             mean = [(g + 1) / (n + 2) for g, n in zip(good, pulls, strict=True)]
             if abs(mean[0] - mean[1]) < 1e-12:
@@ -100,6 +100,48 @@ def test_rules_looks_and_test_come_to_what_all_sequences_come_to() -> None:
     assert found.stopped == pytest.approx(expected["stopped"], abs=1e-9)
 
 
+def test_a_best_and_a_wrong_arm_are_declared_as_often_as_all_outcomes_say() -> None:
+    # three arms in turn, 3 pulls each: every table of good outcomes, both with control and without
+    truth, pulls, level = (0.3, 0.8, 0.5), 3, 0.8
+    problem, sizes = Problem.uniform(arms=3, horizon=3 * pulls), list(product(range(4), repeat=3))
+    for control, right in (("arm-1", {1, 2}), (None, {1})):
+        ((found,),) = run(
+            problem,
+            policies=["equal"],
+            control=control,
+            test={"threshold": level},
+            scenarios=[scenario(*truth)],
+        )
+        expected = np.zeros((4, 3))  # some, a best, a wrong arm; then by arm
+        for good in sizes:
+            p = np.prod([binom.pmf(g, pulls, q) for g, q in zip(good, truth, strict=True)])
+            a, b = np.array(good) + 1.0, pulls - np.array(good) + 1.0
+            if control is None:
+                best = best_probabilities(a, b, np.zeros(3), np.ones(3))
+                declared = {k for k in range(3) if best[k] >= level - 1e-9}
+            else:
+                others = [_better(good[0], good[k], pulls, pulls) for k in (1, 2)]
+                declared = {k for k in (1, 2) if others[k - 1] >= level - 1e-9}
+            events = (bool(declared), 1 in declared, bool(declared - right))
+            expected[:3, 0] += p * np.array(events)
+            expected[3, list(declared)] += p
+        assert found.exact
+        assert (found.reject, found.reject_best, found.reject_wrong) == pytest.approx(
+            tuple(expected[:3, 0]), abs=1e-12
+        )
+        assert found.reject_by_arm == pytest.approx(tuple(expected[3]), abs=1e-12)
+        assert found.reject_best_by_arm[1] == pytest.approx(expected[3, 1], abs=1e-12)
+        assert [k for k, p in enumerate(found.reject_best_by_arm) if p is not None] == [1]
+        wrong = {k for k, p in enumerate(found.reject_wrong_by_arm) if p is not None}
+        assert wrong == {0, 1, 2} - right - ({0} if control else set())
+
+
+def test_every_rejection_is_wrong_where_no_arm_is_better() -> None:
+    ((found,),) = run(TWO, policies=["equal"], scenarios=[scenario(0.4, 0.4)])
+    assert found.reject_best is None
+    assert found.reject_wrong == found.reject > 0.0
+
+
 SETTINGS: list[dict[str, object]] = [
     {"policies": ["thompson"], "floor": 0.2, "burn_in": 1},
     {"policies": ["greedy"], "control": "arm-1", "control_share": 0.3, "floor": 0.05},
@@ -123,10 +165,30 @@ def test_simulated_numbers_are_within_their_errors_of_the_exact_ones(
     assert not drawn.exact
     assert drawn.errors is not None
     for name, error in drawn.errors.items():
-        seen, true = np.array(getattr(drawn, name)), np.array(getattr(exact, name))
-        assert np.all(np.abs(seen - true) <= 4.5 * np.array(error) + 1e-12), name
+        values = (getattr(drawn, name), getattr(exact, name), error)
+        seen, true, apart = (np.array(value, dtype=float) for value in values)  # None: nan
+        assert np.array_equal(np.isnan(seen), np.isnan(true)), name
+        assert not np.any(np.abs(seen - true) > 4.5 * apart + 1e-12), name
     assert drawn.good_sd == pytest.approx(exact.good_sd, rel=0.03)
     assert drawn.pulls_sd == pytest.approx(exact.pulls_sd, rel=0.05)
+
+
+@pytest.mark.parametrize(("block", "share"), [(None, 1.0), (2, 0.75), (4, 17.0 / 24.0)])
+@pytest.mark.parametrize("exact", [True, False])
+def test_blocks_are_guessed_as_often_as_their_orders_say(
+    block: int | None, share: float, exact: bool
+) -> None:
+    # by hand: of four in random order 1/2, 2/3, then 1/2 (if one of each has come) or 1, then 1
+    ((found,),) = run(
+        TWO,
+        policies=["equal"],
+        block=block,
+        scenarios=[scenario(0.3, 0.6)],
+        draws=4000,
+        exact=exact,
+    )
+    assert found.predictability == pytest.approx(share, abs=1e-9 if exact else 0.02)
+    assert found.pulls == pytest.approx((6.0, 6.0))
 
 
 def test_randomising_evenly_is_a_floor_of_a_half() -> None:

@@ -347,3 +347,21 @@ def test_too_few_draws_cannot_show_a_type_one_error() -> None:
         operating_characteristics(
             two_arms([Reward()] * 2, horizon=20), design, calibrate_to=0.05, exact=False
         )
+
+
+@pytest.mark.parametrize(
+    ("horizon", "available"),
+    [({"survival": [1.0, 0.7, 0.4, 0.2]}, None), (4, [2, 4])],
+    ids=["random end", "windows"],
+)
+def test_rewards_are_those_of_pulls_that_are_made(horizon: object, available: object) -> None:
+    """Neither weighted by the probability of their stage, nor charged for other windows."""
+    arms = [
+        Arm(name="a", prior=NormalNormal(0, 1), noise_sd=0.01),
+        Arm(name="b", prior=NormalNormal(0, 1), noise_sd=0.01, available=available),
+    ]
+    problem, truth = Problem(arms=arms, horizon=horizon), [2.0, 5.0]
+    scenarios = [{"name": "s", "truth": truth}]
+    design = Design(policies=["equal"], draws=4000, seed=1, scenarios=scenarios)
+    (row,) = operating_characteristics(problem, design).scenarios[0].policies
+    assert row.good == pytest.approx(np.dot(row.pulls, truth), abs=0.01)

@@ -4,7 +4,8 @@ Imports `bounds` and what is below it.
 
 `designing.py` follows a design exactly (`following.py`) or simulates it (`playing.py`);
 `characteristics.py` computes from the ends of trials (`endings.py`), `final_tests.py` tests,
-`calibrating.py` sets thresholds. For a report, with other priors: `reporting.py`.
+`calibrating.py` sets thresholds, `sizing.py` finds horizons. For a
+report, with other priors: `reporting.py`.
 """
 
 from typing import TYPE_CHECKING
@@ -30,5 +31,7 @@ if TYPE_CHECKING:
     from .results import Characteristics as Characteristics
     from .results import DesignResult as DesignResult
     from .results import ScenarioResult as ScenarioResult
+    from .sizing import SampleSize as SampleSize
+    from .sizing import sample_size as sample_size
 
 __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..policies import SAME, RuledPolicy, at_least
-from ..problem import Design, Scenario, Stop
+from ..problem import Design, Scenario
 from ..support import Floats, InvalidArgument
 from .endings import Endings
 from .final_tests import final_test
@@ -28,6 +28,10 @@ CONFIDENCE = 0.95  # that the type I error is at most alpha, where trials are si
 HALVINGS = 14
 ROOM = 1e-12  # of probabilities that are sums
 _NEVER = "--calibrate: the type I error is above {} at every threshold"
+
+
+class NoThreshold(InvalidArgument):
+    """The type I error is too large at every threshold."""
 
 
 class Fit(NamedTuple):
@@ -45,18 +49,14 @@ def calibrate(design: Design, nulls: Sequence[Scenario], alpha: float, ends: End
         raise InvalidArgument(f"--calibrate: {alpha} is not allowed; must be above 0 and below 1")
     if not nulls:
         raise InvalidArgument("--calibrate: no scenario is a null scenario; add one to the design")
-    test = design.final_test
-    if test.kind == "conditional":
+    if design.final_test.kind == "conditional":
         raise InvalidArgument(
             "--calibrate: the test conditional keeps its alpha: there is nothing to"
         )
-    if design.test is None and design.stop.superiority is not None:
-        level, scenario = _by_bisection(design, nulls, alpha, ends)
-        return Fit("stop.superiority", level, scenario, _stopping_at(design, level))
-    level, scenario = _by_quantile(design, nulls, alpha, ends)
-    name = "threshold" if test.kind == "posterior" else "alpha"
-    changed = design.model_copy(update={"test": test.model_copy(update={name: level})})
-    return Fit(f"test.{name}", level, scenario, changed)
+    key = design.threshold_key
+    fit = _by_bisection if key == "stop.superiority" else _by_quantile
+    level, scenario = fit(design, nulls, alpha, ends)
+    return Fit(key, level, scenario, design.at_threshold(level))
 
 
 def largest_share(alpha: float, draws: int, scenarios: int) -> float:
@@ -83,11 +83,6 @@ def _room(alpha: float, design: Design, scenarios: int, exact: bool) -> float:
     return alpha if exact else largest_share(alpha, design.draws, scenarios)
 
 
-def _stopping_at(design: Design, level: float) -> Design:
-    stop: Stop = design.stop.model_copy(update={"superiority": level})
-    return design.model_copy(update={"stop": stop})
-
-
 def _by_quantile(
     design: Design, nulls: Sequence[Scenario], alpha: float, ends: Ends
 ) -> tuple[float, Scenario]:
@@ -111,7 +106,7 @@ def _by_quantile(
         largest[early] = np.inf  # declared at a look, whatever the threshold
         share = float(endings.weight[early].sum())
         if share > room + ROOM:
-            raise InvalidArgument(
+            raise NoThreshold(
                 f"--calibrate: in scenario {scenario.name!r} looks alone declare an arm with "
                 f"probability {share:.4f}; raise stop.superiority"
             )
@@ -119,7 +114,7 @@ def _by_quantile(
     level = max(_quantile(*law, room) for law in laws)
     errors = [float(weight[at_least(x, level)].sum()) for x, weight in laws]
     if max(errors) > room + ROOM:
-        raise InvalidArgument(_NEVER.format(alpha))
+        raise NoThreshold(_NEVER.format(alpha))
     return 1.0 - level if by_p else level, nulls[int(np.argmax(errors))]
 
 
@@ -141,7 +136,7 @@ def _by_bisection(
 
     def largest_error_at(level: float) -> Scenario | None:
         """Return the null scenario of the largest error, or None where that is too large."""
-        changed = _stopping_at(design, level)
+        changed = design.at_threshold(level)
         errors, room = [], alpha
         for scenario in nulls:
             ruled, endings, exact = ends(changed, scenario)
@@ -153,7 +148,7 @@ def _by_bisection(
     low, high = 0.0, 1.0 - ROOM
     scenario = largest_error_at(high)
     if scenario is None:
-        raise InvalidArgument(_NEVER.format(alpha))
+        raise NoThreshold(_NEVER.format(alpha))
     for _ in range(HALVINGS):
         middle = (low + high) / 2.0
         at_middle = largest_error_at(middle)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..policies import REASONS, RuledPolicy
-from ..problem import FinalTest, Truth, has_unknown_means, share_of_best
+from ..problem import Problem, Rules, Truth, has_unknown_means, share_of_best
 from ..support import Floats
 from .endings import (
     Endings,
@@ -20,7 +20,7 @@ from .endings import (
     truth_values,
 )
 from .final_tests import Tested
-from .results import Characteristics, Errors, PerArm
+from .results import Characteristics, Errors, PerArm, SomeArms
 
 DROPPED = -np.inf  # expected reward of an arm that is not chosen
 ROUNDING = 1e-12  # of true values
@@ -35,7 +35,6 @@ class _Moments(NamedTuple):
 def characterise(
     policy: RuledPolicy,
     truth: Truth,
-    test: FinalTest,
     ends: Endings,
     tested: Tested,
     *,
@@ -49,7 +48,7 @@ def characterise(
     length = _moments(w, size)
     stages = policy.problem.horizon * policy.problem.pulls_per_stage
     stopped = _moments(w, (ends.reason > 0) & (size < stages))
-    reject, by_arm = _moments(w, tested.declared.any(axis=1)), _moments(w, tested.declared)
+    rejections = _rejections(policy, truth, ends, tested)
     share, chosen = _best(policy, truth, ends)
     bias, bias_se, rmse, rmse_se = _estimates(truth, ends, totals(policy.problem, ends))
     trials = np.sqrt(len(w))
@@ -58,8 +57,7 @@ def characterise(
         "pulls": _arms(pulls.sd / trials),
         "best_share": None if share is None else float(share.sd / trials),
         "select_best": None if chosen is None else float(chance_se(chosen.mean, len(w))),
-        "reject": float(chance_se(reject.mean, len(w))),
-        "reject_by_arm": _arms(chance_se(by_arm.mean, len(w))),
+        **{name: _probability_error(p, len(w)) for name, p in rejections.items()},
         "size": float(length.sd / trials),
         "stopped": float(chance_se(stopped.mean, len(w))),
         "bias": bias_se,
@@ -69,7 +67,7 @@ def characterise(
     if ends.spent is not None:
         spent = _moments(w, ends.spent)
         errors = {**errors, "spent": float(spent.sd / trials)}
-        quantiles = np.quantile(ends.spent, SPENT_QUANTILES, method="inverted_cdf")
+        quantiles = np.quantile(ends.spent, SPENT_QUANTILES, method="inverted_cdf", weights=w)
         money = {"spent": float(spent.mean), "spent_sd": float(spent.sd)}
         money["spent_quantiles"] = tuple(quantiles.tolist())
     reasons = {
@@ -83,20 +81,45 @@ def characterise(
         pulls_sd=_arms(pulls.sd),
         best_share=None if share is None else float(share.mean),
         select_best=None if chosen is None else float(chosen.mean),
-        reject=float(reject.mean),
-        reject_by_arm=_arms(by_arm.mean),
         size=float(length.mean),
         size_sd=float(length.sd),
         stopped=float(stopped.mean),
         stopped_by=reasons,
         bias=bias,
         rmse=rmse,
-        threshold=test.level,
+        threshold=policy.rules.final_test.level,
         exact=exact,
         errors=None if exact else errors,
         seconds=seconds,
+        predictability=None if ends.guesses is None else ends.guesses / float(length.mean),
+        **rejections,
         **money,
     )
+
+
+def _rejections(policy: RuledPolicy, truth: Truth, ends: Endings, tested: Tested) -> dict[str, Any]:
+    """Return probabilities to declare some arm, a best one, a wrong one; and by arm."""
+    best, right = declarable(policy.rules, policy.problem, truth)
+    wrong = ~right
+    if policy.control is not None:
+        wrong[policy.control] = False
+    rejections: dict[str, Any] = {}
+    every = {"reject": np.ones_like(best), "reject_best": best, "reject_wrong": wrong}
+    for name, arms in every.items():
+        declared = tested.declared & arms
+        some = float(ends.weight @ declared.any(axis=1))
+        by_arm = (ends.weight @ declared).tolist()
+        marked = zip(by_arm, arms.tolist(), strict=True)
+        rejections[name] = some if name != "reject_best" or best.any() else None
+        rejections[f"{name}_by_arm"] = tuple(p if mark else None for p, mark in marked)
+    return rejections
+
+
+def _probability_error(probability: Any, trials: int) -> Any:
+    """Return the standard error of a probability, or of those of all arms; None stays."""
+    if isinstance(probability, tuple):
+        return tuple(_probability_error(p, trials) for p in probability)
+    return None if probability is None else float(chance_se(probability, trials))
 
 
 def _moments(weight: Floats, values: object) -> _Moments:
@@ -108,6 +131,31 @@ def _moments(weight: Floats, values: object) -> _Moments:
 
 def _arms(values: Floats) -> PerArm:
     return tuple(float(value) for value in values)
+
+
+def declarable(rules: Rules, problem: Problem, means: object) -> tuple[Flags, Flags]:
+    """Return the best arms to declare, and all arms that are right to declare, (K,) each.
+
+    With a control arm, those are right that are better than it by the margin at these true mean
+    outcomes; without one, the best arms unless all are equal. Arms without an unknown mean: none.
+    """
+    none = np.zeros(problem.n_arms, np.bool_)
+    if not has_unknown_means(problem):
+        return none, none
+    control, values = rules.control_of(problem), compared_values(rules, problem, means)
+    if control is None:
+        best = best_arms(values)
+        right = none if best.all() else best
+        return right, right
+    base, factor = rules.pull_values(problem)
+    worth = base + factor * np.asarray(means)
+    room = ROUNDING * max(1.0, float(np.abs(worth).max()))
+    right = worth > worth[control] + rules.margin + room
+    right[control] = False
+    best = none.copy()
+    if right.any():
+        best[right] = best_arms(values[right])
+    return best, right
 
 
 def _best(
@@ -132,10 +180,7 @@ def best_arms(values: Floats) -> Flags:
     return np.asarray(values >= values.max() - ROUNDING * max(1.0, float(np.abs(values).max())))
 
 
-_Some = tuple[float | None, ...]
-
-
-def _estimates(truth: Truth, ends: Endings, total: Floats) -> tuple[_Some, _Some, _Some, _Some]:
+def _estimates(truth: Truth, ends: Endings, total: Floats) -> tuple[SomeArms, ...]:
     """Bias and root mean squared error of observed rates, each with its error."""
     columns: list[tuple[float | None, float | None, float | None, float | None]] = []
     for arm, p in enumerate(truth):

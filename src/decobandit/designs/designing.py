@@ -7,15 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from ..policies import BASELINE_POLICY, DEFAULT_POLICY, Context, RuledPolicy, make_policies
+from ..policies import BASELINE_POLICY, DEFAULT_POLICY, Context, Policy, RuledPolicy, make_policies
 from ..policies import check_policies as check_names
 from ..prices import by_segment
 from ..problem import (
     DEFAULT_TIES,
     Design,
-    FinalTest,
     Problem,
     ProblemError,
     Scenario,
@@ -24,14 +21,12 @@ from ..problem import (
     designed_from_dict,
     has_unknown_means,
     read_tree,
-    refuse_budget,
-    refuse_resources,
     refuse_restless,
 )
 from ..support import InvalidArgument, Report, Stopwatch, Unsupported, obeys_workers, shown
 from .calibrating import CONFIDENCE, Fit, calibrate
-from .characteristics import ROUNDING, best_arms, characterise
-from .endings import Endings, compared_values, truth_values
+from .characteristics import characterise, declarable
+from .endings import Endings, truth_values
 from .final_tests import final_test
 from .following import can_follow, follow
 from .playing import play
@@ -145,7 +140,6 @@ def operating_characteristics(
         raise TypeError(f"design: {shown(design)} is not a decobandit.Design")
     problem = check_problem(problem, segments=True)
     if problem.segments:
-        refuse_budget(problem, "a design with segments")
         design.check(problem)
         settings: dict[str, Any] = {
             "calibrate_to": calibrate_to,
@@ -154,7 +148,6 @@ def operating_characteristics(
             "exact": exact,
         }
         return _in_segment(problem, design=design, rng=design.seed, progress=progress, **settings)
-    refuse_resources(problem, "a design")
     refuse_restless(problem, "designs")
     design.check(problem)
     if exact:
@@ -165,7 +158,7 @@ def operating_characteristics(
     if not any(done.rows.values()):
         if done.interrupted:
             raise KeyboardInterrupt
-        raise InvalidArgument("; ".join(done.notes))
+        raise InvalidArgument("; ".join(done.notes)) from done.error
     scenarios = (
         ScenarioResult(
             one.name, one.truth, is_null(problem, design, one), tuple(done.rows[one.name])
@@ -189,10 +182,8 @@ def _check_exact(problem: Problem, design: Design) -> None:
         reason = "the last state of an arm does not tell what its pulls earned"
     elif not all(group.model.finite for group in problem.groups):
         reason = "measurements, counts and times have infinitely many states"
-    elif problem.random_horizon is not None:
-        reason = "trials end at random"
-    elif problem.budget is not None:
-        reason = "its states do not tell how much money is left"
+    elif (problem.costs[: problem.horizon] != problem.costs[0]).any():
+        reason = "costs change over the stages, and states do not tell how much money is left"
     elif design.controls == "concurrent" and problem.has_windows:
         reason = "the last states do not tell which controls were concurrent with an arm"
     if reason:
@@ -213,7 +204,7 @@ def characteristics_in(
     design.check(context.problem)
     (player,) = make_policies(context, [policy], places=False)
     task = _Task(context.problem, design, None, None)
-    return task.row(RuledPolicy(player, design.rules), design.final_test, scenario, number)
+    return task.row(RuledPolicy(player, design.rules), scenario, number)
 
 
 def is_null(problem: Problem, design: Design, scenario: Scenario) -> bool:
@@ -221,16 +212,8 @@ def is_null(problem: Problem, design: Design, scenario: Scenario) -> bool:
 
     Never where an arm has no unknown mean.
     """
-    if not has_unknown_means(problem):
-        return False
-    control, means = design.control_of(problem), truth_values(problem, scenario.truth)
-    if control is None:
-        return bool(best_arms(compared_values(design, problem, means)).all())
-    base, factor = design.pull_values(problem)
-    worth = base + factor * means
-    most = worth[control] + design.margin
-    room = ROUNDING * max(1.0, float(np.abs(worth).max()))
-    return all(x <= most + room for k, x in enumerate(worth) if k != control)
+    _, right = declarable(design, problem, truth_values(problem, scenario.truth))
+    return has_unknown_means(problem) and not right.any()
 
 
 @dataclass
@@ -240,6 +223,7 @@ class _Finished:
     rows: dict[str, list[Characteristics]]  # by scenario
     levels: list[Calibrated] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    error: Exception | None = None  # of the last policy that was left out
     interrupted: bool = False
 
 
@@ -256,16 +240,21 @@ class _Task:
         """Compute all policies; those that fail are left out, and Ctrl-C ends it."""
         scenarios = self.design.scenarios
         done = _Finished({each.name: [] for each in scenarios})
-        for name in dict.fromkeys(self.design.policies or POLICIES):
+        names = dict.fromkeys(self.design.policies or POLICIES)
+        for name in names:
             rows: list[Characteristics] = []
             try:
-                fit, characteristics = self.policy(context, name, alpha)
+                (player,) = make_policies(context, [name], places=False)
+                if name == DEFAULT_POLICY and player.name in names:
+                    continue  # what it picks is listed too
+                fit, characteristics = self.policy(player, alpha)
                 for scenario, row in zip(scenarios, characteristics, strict=True):
                     rows.append(row)
                     if fit is not None and fit.scenario == scenario and alpha is not None:
                         done.levels.append(_calibrated(fit, alpha, row))
             except (ValueError, MemoryError) as error:
                 done.notes.append(f"{name} is left out: {error}")
+                done.error = error
                 continue
             except KeyboardInterrupt:
                 done.interrupted = True
@@ -276,10 +265,9 @@ class _Task:
         return done
 
     def policy(
-        self, context: Context, name: str, alpha: float | None
+        self, player: Policy, alpha: float | None
     ) -> tuple[Fit | None, Iterator[Characteristics]]:
         """Its threshold, where asked for, and its characteristics, scenario by scenario."""
-        (player,) = make_policies(context, [name], places=False)
         design, fit = self.design, None
         if alpha is not None:
             nulls = [one for one in design.scenarios if is_null(self.problem, design, one)]
@@ -290,19 +278,16 @@ class _Task:
 
             fit = calibrate(design, nulls, alpha, ends)
             design = fit.design
-        ruled, test = RuledPolicy(player, design.rules), design.final_test
-        scenarios = enumerate(design.scenarios)
-        return fit, (self.row(ruled, test, scenario, number) for number, scenario in scenarios)
+        ruled, scenarios = RuledPolicy(player, design.rules), enumerate(design.scenarios)
+        return fit, (self.row(ruled, scenario, number) for number, scenario in scenarios)
 
-    def row(
-        self, ruled: RuledPolicy, test: FinalTest, scenario: Scenario, number: int
-    ) -> Characteristics:
+    def row(self, ruled: RuledPolicy, scenario: Scenario, number: int) -> Characteristics:
         """Characteristics in a scenario, whose random numbers are those of its number."""
         clock = Stopwatch()
         ends, exact = self.ends(ruled, scenario, (number,))
-        tested = final_test(ruled, test, ends)
+        tested = final_test(ruled, ruled.rules.final_test, ends)
         seconds = clock.seconds()
-        return characterise(ruled, scenario.truth, test, ends, tested, exact=exact, seconds=seconds)
+        return characterise(ruled, scenario.truth, ends, tested, exact=exact, seconds=seconds)
 
     def ends(
         self, ruled: RuledPolicy, scenario: Scenario, seed: tuple[int, ...]

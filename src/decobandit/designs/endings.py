@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,9 @@ class Endings:
     # (S, K, W) statistics of control at stages at which each arm is available; None: all stages
     controls: Floats | None = None
     spent: Floats | None = None  # (S,) money; None without a budget
+    # expected number of allocations of a trial that are guessed from all earlier outcomes; None
+    # where the probabilities of the policy are not known
+    guesses: float | None = None
 
     @property
     def size(self) -> Ints:
@@ -40,16 +43,31 @@ class Endings:
     @staticmethod
     def joined(parts: Sequence[Endings]) -> Endings:
         """Concatenate the endings of several parts."""
-        names = [name.name for name in fields(Endings) if getattr(parts[0], name.name) is not None]
-        return Endings(
-            **{name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
-        )
+        columns: dict[str, Any] = {
+            name: np.concatenate([getattr(part, name) for part in parts])
+            for name in parts[0]._arrays()
+        }
+        return replace(parts[0], **columns)
+
+    def rows(self, some: Ints) -> Endings:
+        """Return some of the endings, in this order."""
+        columns: dict[str, Any] = {name: array[some] for name, array in self._arrays().items()}
+        return replace(self, **columns)
+
+    def _arrays(self) -> dict[str, Any]:
+        every = {one.name: getattr(self, one.name) for one in fields(self)}
+        return {name: array for name, array in every.items() if isinstance(array, np.ndarray)}
 
 
 def chance_se(mean: Floats, trials: int) -> Floats:
     """Error of a probability; as if one trial more had gone either way, so that it is never 0."""
     p = (mean * trials + 1.0) / (trials + 2.0)
     return np.asarray(np.sqrt(p * (1.0 - p) / trials))
+
+
+def mean_and_error(values: Floats) -> tuple[float, float]:
+    """Return the mean over simulated trials, and its standard error."""
+    return float(values.mean()), float(values.std(ddof=1) / np.sqrt(len(values)))
 
 
 # -- what is read off endings, whatever the model of the arms ---------------------------------
@@ -95,8 +113,10 @@ def rewards(problem: Problem, ends: Endings) -> Floats:
     if problem.is_binary:
         return np.asarray(reward.sum(axis=1))
     stages, groups = slice(0, problem.horizon), [problem.groups[k] for k in problem.group_of_arm]
-    base = np.array([group.reward_base[stages].mean() for group in groups])
-    factor = np.array([group.reward_factor[stages].mean() for group in groups])
+    played = [group.played_rewards for group in groups]
+    base, factor = (
+        np.array([part[stages].mean() for part in x]) for x in zip(*played, strict=True)
+    )
     return np.asarray((base * ends.pulls + factor * reward).sum(axis=1))
 
 

@@ -15,6 +15,8 @@
                  rewards of the outcomes alone, at a difference of the margin and known noise, is
                  at most alpha; no correction for several arms, nor for the way pulls were shared
 
+    t, welch     the same where the variance is estimated: `t_tests.py`
+
 Arms are compared by the expected reward of a pull, or by the outcome where the rules say so: where
 fewer good outcomes earn more, Fisher's test counts the bad ones, and the z-test is of mean rewards.
 With concurrent controls an arm is compared with the outcomes of control at stages at which the arm
@@ -34,6 +36,7 @@ from ..problem import FinalTest, Problem, Rules, States, has_unknown_means
 from ..support import Floats, Ints
 from .endings import Endings, Flags
 from .following import follow
+from .t_tests import t_p_values
 
 
 class Tested(NamedTuple):
@@ -89,6 +92,9 @@ def _statistic(
     assert policy.control is not None
     if test.kind == "z":
         return z_p_values(policy.problem, pulls, stats, policy.control, policy.rules)
+    if test.kind in ("t", "welch"):
+        control, rules, pooled = policy.control, policy.rules, test.kind == "t"
+        return t_p_values(policy.problem, pulls, stats, control, rules, pooled=pooled)
     _, factor = policy.rules.pull_values(policy.problem)  # the same of all arms
     better = stats[:, :, 0 if factor[0] > 0.0 else 1].astype(np.int64)
     return fisher_p_values(pulls, better, policy.control)

@@ -26,6 +26,7 @@ NEGLIGIBLE = 1e-20  # probability of a state that is left out: of all together, 
 # of those that are sorted; a policy of two arms that does not draw reaches few of them
 MERGED_STATES, SURE_STATES = 3_000_000, 15_000_000
 CODE_BITS = 62.0  # of a state
+ROUNDING = 1e-12  # of probabilities
 # where outcomes are of classes, or earn unequal rewards: policies and looks take longer there
 KIND_STATES = 2_000_000
 
@@ -39,6 +40,8 @@ class _Level:
     allowed: Flags  # (S, K)
     pending: Ints  # (S, L, K) pulls of each arm, the oldest stage first
     weight: Floats  # (S,)
+    # (S,) outcomes known a stage before, where a stage may have no pull and looks depend on them
+    looked: Ints
 
     def rows(self, some: Ints | Flags) -> _Level:
         """Return some of the states, or some of them several times."""
@@ -49,23 +52,24 @@ def can_follow(policy: RuledPolicy) -> bool:
     """Whether the states are few enough, and the policy's probabilities known."""
     problem, inner, delay = policy.problem, policy.inner, policy.rules.delay
     finite = all(group.model.finite for group in problem.groups)
-    if problem.random_horizon or not finite or not has_unknown_means(problem):
+    if not finite or not has_unknown_means(problem):
         return False
-    if problem.budget is not None or (
-        policy.rules.controls == "concurrent" and problem.has_windows
-    ):
+    costs = problem.costs[: problem.horizon]
+    concurrent = policy.rules.controls == "concurrent" and problem.has_windows
+    if concurrent or np.any(costs != costs[0]):
         return False
     single = problem.pulls_per_stage == 1 and not problem.repeat
     # a batch must be shared in one way
-    has_law = policy.has_distribution if single else not (policy.randomised or inner.draws_arms)
+    has_law = policy.has_probabilities if single else not (policy.randomised or inner.draws_arms)
     small = problem.n_arms == 2 or (single and delay == 0)
-    if not has_law or not small or _code_bits(problem, delay) > CODE_BITS:
+    if not has_law or not small or _code_bits(policy) > CODE_BITS:
         return False
-    most = FAST_STATES if inner.has_table else ARRAY_STATES if inner.has_chances else ASKED_STATES
+    most = FAST_STATES if inner.has_table else ARRAY_STATES if inner.is_vectorised else ASKED_STATES
     if not _is_dense(policy):
         sure = problem.n_arms == 2 and not (policy.randomised or policy.ties == "random")
         most = min(most, SURE_STATES if sure else MERGED_STATES)
-    if not problem.is_binary or not policy.rules.one_value(problem):
+    plain = problem.is_binary and policy.rules.one_value(problem)
+    if not plain or problem.random_horizon is not None:
         most = min(most, KIND_STATES)
     return states_of(problem, delay) <= most
 
@@ -74,34 +78,47 @@ def _is_dense(policy: RuledPolicy) -> bool:
     problem = policy.problem
     single = problem.pulls_per_stage == 1 and not problem.repeat
     two = problem.is_binary and problem.n_arms == 2
-    return two and single and policy.rules.delay == 0
+    return two and single and policy.rules.delay == 0 and not problem.may_wait
 
 
 def states_of(problem: Problem, delay: int = 0) -> int:
     """Joint states of all stages, at most: known outcomes, times the ways of what is pending."""
     arms, pulls = problem.n_arms, problem.pulls_per_stage
-    if problem.is_binary and arms == 2 and pulls == 1 and delay == 0:
+    waits = problem.may_wait
+    if problem.is_binary and arms == 2 and pulls == 1 and delay == 0 and not waits:
         return states_of_two_arms(problem.horizon)
     units = problem.units if problem.repeat else 1
     ways = comb(units + arms - 1, arms - 1) if problem.repeat else comb(arms, pulls)
     total = 0
     for t in range(problem.horizon):
         recorded = pulls * max(t - delay, 0)
-        total += joint_states(problem, recorded) * ways ** min(t, delay)
+        total += joint_states(problem, recorded, up_to=waits) * ways ** min(t, delay)
         if total > FAST_STATES:
             break
     return total
 
 
-def _code_bits(problem: Problem, delay: int) -> float:
+def _code_bits(policy: RuledPolicy) -> float:
     """Return the bits of the number that identifies a state."""
+    problem, delay = policy.problem, policy.rules.delay
     radix = log2(2 * _slab(problem)) * problem.n_arms
+    radix += log2(_most(problem) + 1) * _looks_at_own_times(policy)
     return radix + min(delay, problem.horizon) * problem.n_arms * log2(problem.pulls_per_stage + 1)
+
+
+def _looks_at_own_times(policy: RuledPolicy) -> bool:
+    """Whether looks fall due at stages that differ between trials."""
+    return policy.problem.may_wait and policy.rules.stop.any
+
+
+def _most(problem: Problem) -> int:
+    """Return the maximum number of pulls of a trial."""
+    return problem.horizon * problem.pulls_per_stage
 
 
 def _slab(problem: Problem) -> int:
     """Numbers that states of one arm may have."""
-    most = problem.horizon * problem.pulls_per_stage
+    most = _most(problem)
     return (most + 1) * (most + 2) // 2 if problem.is_binary else (most + 1) ** _width(problem)
 
 
@@ -109,7 +126,7 @@ def _numbers(problem: Problem, level: _Level) -> Ints:
     """Return numbers that tell the states of each arm apart, (S, K)."""
     if problem.is_binary:
         return np.asarray(level.pulls * (level.pulls + 1) // 2 + level.known[:, :, 0])
-    most = problem.horizon * problem.pulls_per_stage
+    most = _most(problem)
     return level.known @ (most + 1) ** np.arange(level.known.shape[2], dtype=np.int64)
 
 
@@ -135,21 +152,20 @@ class _Following:
     def __init__(self, policy: RuledPolicy, truth: Truth | None) -> None:
         self.policy, self.problem, self.truth = policy, policy.problem, truth
         self.dense, self.parts = _is_dense(policy), list[Endings]()
+        self.own_times = _looks_at_own_times(policy)
         problem = self.problem
         waiting = min(policy.rules.delay, problem.horizon) + 1
         most = waiting * (problem.pulls_per_stage if problem.repeat else 1)
+        self.guesses: float | None = 0.0  # expected number of correct ones so far
         self.ways = ways_of(problem, truth or (0.5, 0.5), 0 if self.dense else most)
 
     def ends(self, progress: Report | None) -> Endings:
         """To the end of all of them."""
-        rules, horizon, m = self.policy.rules, self.problem.horizon, self.problem.pulls_per_stage
+        rules, horizon = self.policy.rules, self.problem.horizon
         level = _start(self.problem)
         for t in range(horizon + rules.delay + 1):
-            recorded, before = (
-                m * max(0, min(stage - rules.delay, horizon)) for stage in (t, t - 1)
-            )
-            if rules.looks_between(before, recorded):
-                level = self._look(level)
+            level = self._after_random_end(t, level)
+            level = self._after_look(t, level)
             if len(level.pulls) == 0:
                 break
             if t >= horizon:
@@ -161,7 +177,36 @@ class _Following:
                 states = f"{len(level.pulls):,} states"
                 progress(Progress(self.policy.name, t + 1, horizon, states))
         self._end(level, np.zeros(len(level.pulls), np.int8), None)
-        return Endings.joined(self.parts)
+        return replace(Endings.joined(self.parts), guesses=self.guesses)
+
+    def _after_random_end(self, t: int, level: _Level) -> _Level:
+        """End the trials that the random horizon ends before stage t."""
+        if self.problem.random_horizon is None or t > self.problem.horizon:
+            return level
+        alive = self.problem.survival[t - 1] if t else 1.0
+        ending = float(self.problem.ends[t] / alive)
+        if ending > 0.0:
+            ended = replace(level, weight=level.weight * ending)
+            self._end(ended, np.zeros(len(level.pulls), np.int8), None)
+        if t == self.problem.horizon:
+            return level.rows(np.zeros(len(level.pulls), np.bool_))
+        return replace(level, weight=level.weight * (1.0 - ending))
+
+    def _after_look(self, t: int, level: _Level) -> _Level:
+        """Look at the states for which a look falls due; those that go on."""
+        m, delay, horizon = (
+            self.problem.pulls_per_stage,
+            self.policy.rules.delay,
+            self.problem.horizon,
+        )
+        now = level.pulls.sum(axis=1)
+        before = level.looked if self.own_times else m * max(0, min(t - 1 - delay, horizon))
+        due = self.policy.rules.looks_between(before, now)
+        level = replace(level, looked=now) if self.own_times else level
+        if not due.any():
+            return level
+        judged = self._look(level.rows(due))
+        return judged if due.all() else _joined(judged, level.rows(~due))
 
     def _look(self, level: _Level) -> _Level:
         stats = _stats(self.problem, level)
@@ -180,7 +225,9 @@ class _Following:
             level.rows(rows), pulls=(level.pulls + late)[rows], known=level.known[rows] + added
         )
         stats, weight = _stats(self.problem, last), last.weight * chance
-        ends = Endings(last.pulls, stats, last.allowed, none[rows], code[rows], weight)
+        paid = self.problem.budget is not None
+        spent = last.pulls @ self.problem.costs[0] if paid else None
+        ends = Endings(last.pulls, stats, last.allowed, none[rows], code[rows], weight, spent=spent)
         self.parts.append(ends)
 
     # -- one stage ------------------------------------------------------------------------------
@@ -190,11 +237,13 @@ class _Following:
         good = level.known[:, :, 0]
         states = States(self.problem, _stats(self.problem, level), None, level.allowed)
         chances = np.ascontiguousarray(self.policy.probabilities(t, states))
+        self._guess(level, chances)
         now = TwoArmStates(t, level.pulls, good, level.weight[:, None])
         later, _ = now.after(self.problem, chances, self.truth or _one_rate(t, good), NEGLIGIBLE)
         every = np.ones(later.pulls.shape, np.bool_)
-        pending = np.zeros((len(every), 0, 2), np.int64)
-        return _Level(later.pulls, later.good[:, :, None], every, pending, later.moments[:, 0])
+        pending, looked = np.zeros((len(every), 0, 2), np.int64), np.zeros(len(every), np.int64)
+        weight = later.moments[:, 0]
+        return _Level(later.pulls, later.good[:, :, None], every, pending, weight, looked)
 
     def _pulled(self, t: int, level: _Level) -> _Level:
         """Pull a stage; then learn the oldest one that has waited for `delay` stages."""
@@ -203,9 +252,14 @@ class _Following:
         states = States(problem, _stats(problem, level), pending, level.allowed)
         if problem.pulls_per_stage == 1 and not problem.repeat:
             chances = policy.probabilities(t, states)
+            self._guess(level, chances)
+            none = np.maximum(1.0 - chances.sum(axis=1, keepdims=True), 0.0)  # within a budget
+            chances = np.hstack([chances, np.where(none > ROUNDING, none, 0.0)])
             rows, arms = np.nonzero(chances > 0.0)
-            units, chance = np.eye(problem.n_arms, dtype=np.int64)[arms], chances[rows, arms]
+            units = np.eye(problem.n_arms + 1, problem.n_arms, dtype=np.int64)[arms]
+            chance = chances[rows, arms]
         else:
+            self.guesses = None
             units, rows = policy.allocate_many(t, states), np.arange(len(level.pulls))
             chance = np.ones(len(rows))
         part = level.rows(rows)
@@ -214,6 +268,11 @@ class _Following:
         if pending.shape[1] <= policy.rules.delay:
             return _merged(problem, after)
         return self._revealed(after)
+
+    def _guess(self, level: _Level, chances: Floats) -> None:
+        """Add the probability to guess the next arm: the largest of its law."""
+        if self.guesses is not None:
+            self.guesses += float(level.weight @ chances.max(axis=1))
 
     def _revealed(self, level: _Level) -> _Level:
         """Learn all outcomes of the oldest pending stage."""
@@ -226,6 +285,7 @@ class _Following:
             part.allowed,
             part.pending[:, 1:],
             part.weight * chance,
+            part.looked,
         )
         return _merged(self.problem, revealed)
 
@@ -239,7 +299,14 @@ def _start(problem: Problem) -> _Level:
     none = np.zeros((1, problem.n_arms), np.int64)
     counts = np.zeros((*none.shape, _width(problem)), np.int64)
     pending = np.zeros((1, 0, problem.n_arms), np.int64)
-    return _Level(none, counts, np.ones(none.shape, np.bool_), pending, np.ones(1))
+    every, looked = np.ones(none.shape, np.bool_), np.zeros(1, np.int64)
+    return _Level(none, counts, every, pending, np.ones(1), looked)
+
+
+def _joined(first: _Level, second: _Level) -> _Level:
+    names = [each.name for each in fields(_Level)]
+    pairs = ([getattr(first, name), getattr(second, name)] for name in names)
+    return _Level(*map(np.concatenate, pairs))
 
 
 def _merged(problem: Problem, level: _Level) -> _Level:
@@ -251,6 +318,8 @@ def _merged(problem: Problem, level: _Level) -> _Level:
     for stage in range(level.pending.shape[1]):
         for arm in range(arms):
             code = most * code + level.pending[:, stage, arm]
+    if level.looked.any():
+        code = (_most(problem) + 1) * code + level.looked
     _, first, place = np.unique(code, return_index=True, return_inverse=True)
     total = np.zeros(len(first))
     np.add.at(total, place.reshape(-1), level.weight)
@@ -323,7 +392,7 @@ def outcomes(ways: list[Ways], pulls: Ints) -> tuple[Ints, Ints, Floats]:
     return rows, added, chance
 
 
-def joint_states(problem: Problem, recorded: int) -> int:
-    """Joint states after so many known outcomes, at most: ways to count classes of all arms."""
-    classes = sum(problem.groups[k].model.width for k in problem.group_of_arm)
+def joint_states(problem: Problem, recorded: int, *, up_to: bool = False) -> int:
+    """Joint states after so many known outcomes, or up to so many: counts of classes of arms."""
+    classes = sum(problem.groups[k].model.width for k in problem.group_of_arm) + up_to
     return comb(recorded + classes - 1, classes - 1)

@@ -7,8 +7,8 @@ would take long is left out, and `Forecast.notes` says so.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ..bounds import BoundValue, bound
@@ -20,14 +20,17 @@ from ..policies import (
     Context,
     Cost,
     Policy,
+    RuledPolicy,
     check_policies,
     make_policies,
     picked_name,
     policy_class,
 )
-from ..problem import Arm, Problem, Reward, check_problem, format_problem
+from ..problem import Arm, Problem, Reward, Rules, check_problem, format_problem
 from ..simulation import Simulation, simulate
 from ..support import (
+    Floats,
+    InvalidArgument,
     Report,
     Rng,
     Tables,
@@ -35,9 +38,12 @@ from ..support import (
     TooLarge,
     columns_of,
     obeys_workers,
+    seed_of,
     tells_progress,
 )
 from ..support.records import doc, record_class
+from .endings import mean_and_error, rewards
+from .playing import play
 
 EXACT_STATES = 100_000  # followed in a fraction of a second
 STEPS = 20_000_000  # arms times stages times episodes that are simulated for each policy
@@ -50,6 +56,7 @@ MAX_CHOSEN_TABLES = 20_000_000  # for a policy named by the user: about a minute
 MAX_CHOSEN_STEPS = 100  # arms times stages up to which a chosen policy of slow decisions is played
 SLOW_COSTS: tuple[Cost, ...] = ("decision", "solve")  # to simulate
 FROM_PRICES: str = "lagrangian"
+UNDER_RULES = "values are of trials that obey the rules of the design, early stopping included"
 NO_BOUND = {"best_bound": None, "best_bound_is": None}
 
 
@@ -124,6 +131,7 @@ def forecast(
     policies: Sequence[str] = COMPARED_POLICIES,
     *,
     chosen: str | None = None,
+    rules: Rules | None = None,
     draws: int | None = None,
     rng: Rng = 1,
     tol: float = 1e-4,
@@ -142,6 +150,8 @@ def forecast(
         Names of policies.
     chosen : str, optional
         A policy that comes first and may take up to a minute.
+    rules : Rules, optional
+        Rules of a design, that the policies play under: floors, looks, early stopping and others.
     draws : int, optional
         Draws of the parameters where values are simulated; by default what takes about a second.
     rng : int or Generator
@@ -164,27 +174,32 @@ def forecast(
     >>> [(row.policy, round(row.value, 3)) for row in result.policies]
     [('greedy', 2.278), ('equal', 2.0)]
     """
-    context = Context(check_problem(problem), tol=tol, path_states=PATH_STATES)
-    wanted = None if chosen is None else picked_name(context, chosen)
-    names_wanted = [*([] if wanted is None else [wanted]), *policies]
-    names = [*dict.fromkeys(name for name in names_wanted if name != BASELINE), BASELINE]
-    check_policies(names)
+    rules = None if rules is None or rules.rules == Rules() else rules.rules
+    ruled = rules is not None
+    context = Context(check_problem(problem), tol=tol, path_states=PATH_STATES, under_rules=ruled)
+    names_wanted = [*([] if chosen is None else [chosen]), *policies]
+    check_policies(names_wanted)
+    picked = [picked_name(context, name) for name in names_wanted]
+    wanted = None if chosen is None else picked[0]
+    names = [*dict.fromkeys(name for name in picked if name != BASELINE), BASELINE]
     players, notes = _fast_policies(context, names, wanted)
-    exact = _exact_values(players)
-    rest = [policy for policy in players if policy.name not in exact]
-    simulated = _simulated(context, rest, draws, rng) if rest else None
+    draws = _affordable(problem) if draws is None else draws
+    if rules is not None:
+        notes.insert(0, UNDER_RULES)
+        values: _Values | _RuledValues = _RuledValues.of_players(players, rules, draws, rng, notes)
+    else:
+        values = _Values.of_players(context, players, draws, rng)
     solution = context.solution_for()
     if solution is None:
         notes.append("the bound is left out: it is slow here, and no policy needs it")
     best = None if solution is None else bound(problem, solution=solution)[0]
-    values = _Values(exact, simulated)
     forecasts = []
-    for policy in players:
-        value, error = values.of(policy.name)
-        more, more_error = values.difference(policy.name, BASELINE)
-        method = "exact" if policy.name in exact else "simulated"
+    for name in values.names:
+        value, error = values.of(name)
+        more, more_error = values.difference(name, BASELINE)
+        method = "exact" if name in values.exact else "simulated"
         gap = None if best is None else best.gap_percent(value)
-        forecasts.append(PolicyForecast(policy.name, value, error, more, more_error, gap, method))
+        forecasts.append(PolicyForecast(name, value, error, more, more_error, gap, method))
     upper, kind = (None, None) if solution is None else (solution.upper_bound, FROM_PRICES)
     return Forecast(problem, upper, kind, best, tuple(forecasts), tuple(notes))
 
@@ -233,29 +248,67 @@ def _exact_values(policies: Sequence[Policy]) -> dict[str, float]:
     return values
 
 
-def _simulated(
-    context: Context, policies: Sequence[Policy], draws: int | None, rng: Rng
-) -> Simulation:
-    problem = context.problem
-    if draws is None:
-        affordable = STEPS // (problem.n_arms * problem.stages * PER_DRAW)
-        draws = max(MIN_DRAWS, min(MAX_DRAWS, affordable))
-    return simulate(
-        problem,
-        policies,
-        draws=draws,
-        per_draw=PER_DRAW,
-        rng=rng,
-        solution=context.solution_for(),
-    )
+def _affordable(problem: Problem) -> int:
+    """Return the draws that take about a second for each policy."""
+    return max(MIN_DRAWS, min(MAX_DRAWS, STEPS // (problem.n_arms * problem.stages * PER_DRAW)))
+
+
+@dataclass(frozen=True)
+class _RuledValues:
+    """Total rewards of trials that obey rules, (trials,), on common draws of the parameters."""
+
+    rewards: dict[str, Floats]
+    exact: Mapping[str, float] = field(default_factory=dict)  # none
+
+    @classmethod
+    def of_players(
+        cls, players: Sequence[Policy], rules: Rules, draws: int, rng: Rng, notes: list[str]
+    ) -> _RuledValues:
+        """Play all policies; one that cannot obey the rules is left out with a note."""
+        totals, seed = dict[str, Floats](), seed_of(rng)
+        for policy in players:
+            try:
+                ends = play(RuledPolicy(policy, rules), None, draws * PER_DRAW, (seed,))
+            except ValueError as error:
+                notes.append(f"{policy.name} is left out: {error}")
+            else:
+                totals[policy.name] = rewards(policy.problem, ends)
+        if BASELINE not in totals:
+            raise InvalidArgument("; ".join(notes[1:]), field="rules")
+        return cls(totals)
+
+    @property
+    def names(self) -> list[str]:
+        return list(self.rewards)
+
+    def of(self, name: str) -> tuple[float, float]:
+        """Value and standard error."""
+        return mean_and_error(self.rewards[name])
+
+    def difference(self, name: str, other: str) -> tuple[float, float]:
+        """Difference and standard error, trial by trial."""
+        return mean_and_error(self.rewards[name] - self.rewards[other])
 
 
 @dataclass(frozen=True)
 class _Values:
     """Exact values, and simulated ones of the other policies."""
 
+    names: list[str]
     exact: dict[str, float]
     simulated: Simulation | None
+
+    @classmethod
+    def of_players(
+        cls, context: Context, players: Sequence[Policy], draws: int, rng: Rng
+    ) -> _Values:
+        """Evaluate policies that reach few states; simulate the others."""
+        exact = _exact_values(players)
+        rest = [policy for policy in players if policy.name not in exact]
+        settings: dict[str, Any] = {"draws": draws, "per_draw": PER_DRAW, "rng": rng}
+        solution = context.solution_for()
+        simulated = simulate(context.problem, rest, solution=solution, **settings) if rest else None
+        return cls([policy.name for policy in players], exact, simulated)
 
     def of(self, name: str) -> tuple[float, float]:
         """Value and standard error."""

@@ -31,37 +31,43 @@ class _Trials:
     given: tuple[Ints, ...]  # (E, K) pulls before each of the last stages, the oldest first
     allowed: Flags  # (E, K)
     spent: Floats  # (E,) money
+    looked: Ints  # (E,) outcomes that were known a stage before
 
     def some(self, rows: Flags) -> _Trials:
         pulls = tuple(stage_pulls[rows] for stage_pulls in self.given)
-        return _Trials(self.number[rows], pulls, self.allowed[rows], self.spent[rows])
+        others = (self.allowed[rows], self.spent[rows], self.looked[rows])
+        return _Trials(self.number[rows], pulls, *others)
 
 
 def play(
     policy: RuledPolicy,
-    truth: Truth,
+    truth: Truth | None,
     draws: int,
     seed: tuple[int, ...],
     progress: Report | None = None,
 ) -> Endings:
-    """How `draws` trials end; `seed` is the same for all policies of a scenario."""
+    """How `draws` trials end, in their order; `seed` is the same for all policies of a scenario.
+
+    Without a truth, that of every trial is drawn from the priors.
+    """
     problem = policy.problem
     most = problem.most_pulls if problem.repeat else problem.horizon
     width = 1 if problem.is_binary else _widest(problem)
     chunk = max(100, ELEMENTS // (width * problem.n_arms * (most + 1)))
-    parts = []
+    parts, guesses = [], []
     for number, begin in enumerate(range(0, draws, chunk)):
         size = min(chunk, draws - begin)
         streams = np.random.SeedSequence((*seed, number)).spawn(2)
         outcomes, choices = map(np.random.default_rng, streams)
-        if problem.is_binary:
-            counts: npt.NDArray[Any] = _counts(outcomes, size, truth, most)
-        else:
-            counts = drawn_statistics(outcomes, size, problem, truth, most)
+        drawn = _counts if problem.is_binary else drawn_statistics
+        counts: npt.NDArray[Any] = drawn(outcomes, size, problem, truth, most)
         report = partial(_report, progress, policy, begin, size, draws)
-        parts.append(_Chunk(policy, counts, choices).played(report))
-    ends = Endings.joined(parts)
-    return replace(ends, weight=np.full(draws, 1.0 / draws))
+        played = _Chunk(policy, counts, choices)
+        parts.append(played.played(report))
+        guesses.append(played.guesses)
+    known = [each for each in guesses if each is not None]
+    mean = sum(known) / draws if len(known) == len(guesses) else None
+    return replace(Endings.joined(parts), weight=np.full(draws, 1.0 / draws), guesses=mean)
 
 
 def _report(
@@ -73,42 +79,59 @@ def _report(
         progress(Progress(policy.name, done, draws, "simulated trials"))
 
 
+def _parameters(
+    rng: np.random.Generator, trials: int, problem: Problem, truth: Truth | None
+) -> list[Floats]:
+    """Return the parameters of every arm, (trials, parameters): the truth, or from the prior."""
+    if truth is not None:
+        every = check_kind_truth(truth, problem)
+        return [np.tile(np.array(values, dtype=float), (trials, 1)) for values in every]
+    models = [problem.groups[k].model for k in problem.group_of_arm]
+    return [
+        model.sample(np.tile(np.array(model.initial(), dtype=float), (trials, 1)), rng)
+        for model in models
+    ]
+
+
 def _counts(
-    rng: np.random.Generator, trials: int, truth: Truth, most: int
+    rng: np.random.Generator, trials: int, problem: Problem, truth: Truth | None, most: int
 ) -> npt.NDArray[np.integer]:
-    """Good outcomes among the first n pulls of each arm, (trials, arms, most + 1)."""
+    """Good outcomes among the first n pulls of each arm, (trials, arms, most + 1).
+
+    More pulls keep the outcomes of fewer: each arm has its own stream, pull by pull.
+    """
     width = np.int16 if most < 2**15 else np.int32
-    counts = np.zeros((trials, len(truth), most + 1), width)
-    for arm, p in enumerate(truth):
-        good = rng.random((trials, most), dtype=np.float32) < np.float32(p)
-        np.cumsum(good, axis=1, dtype=width, out=counts[:, arm, 1:])
+    parameters = _parameters(rng, trials, problem, truth)
+    counts = np.zeros((trials, len(parameters), most + 1), width)
+    for arm, (p, stream) in enumerate(zip(parameters, rng.spawn(len(parameters)), strict=True)):
+        good = stream.random((most, trials), dtype=np.float32) < p[:, 0].astype(np.float32)
+        np.cumsum(good.T, axis=1, dtype=width, out=counts[:, arm, 1:])
     return counts
 
 
 def drawn_statistics(
-    rng: np.random.Generator, trials: int, problem: Problem, truth: tuple[Any, ...], most: int
+    rng: np.random.Generator, trials: int, problem: Problem, truth: Truth | None, most: int
 ) -> Floats:
     """Statistics after the first n pulls of each arm, (trials, arms, most + 1, widest).
 
-    Those of an arm with states of its own are followed by what its pulls have earned.
+    Those of an arm with states of its own are followed by what its pulls have earned. More pulls
+    keep the outcomes of fewer.
     """
-    groups = [problem.groups[k] for k in problem.group_of_arm]
-    statistics = np.zeros((trials, len(groups), most + 1, _widest(problem)))
-    for k, (group, parameters) in enumerate(
-        zip(groups, check_kind_truth(truth, problem), strict=True)
-    ):
-        kind = group.model
-        drawn = kind.stream(np.tile(np.array(parameters, dtype=float), (trials, 1)), most, rng)
-        stats = np.tile(np.array(kind.initial(), dtype=float), (trials, 1))
-        statistics[:, k, 0, : kind.width] = stats
-        for n in range(most):
-            outcome = kind.from_stream(drawn[:, n], stats)
-            if kind.ordered:
-                statistics[:, k, n + 1, kind.width] = statistics[:, k, n, kind.width] + kind.value(
-                    stats, outcome
-                )
-            stats = kind.update(stats, outcome)
-            statistics[:, k, n + 1, : kind.width] = stats
+    models = [problem.groups[k].model for k in problem.group_of_arm]
+    parameters = _parameters(rng, trials, problem, truth)
+    statistics = np.zeros((trials, len(models), most + 1, _widest(problem)))
+    for k, (model, stream) in enumerate(zip(models, rng.spawn(len(models)), strict=True)):
+        stats = np.tile(np.array(model.initial(), dtype=float), (trials, 1))
+        statistics[:, k, 0, : model.width] = stats
+        for n, of_pull in enumerate(stream.spawn(most)):
+            drawn = model.stream(parameters[k], 1, of_pull)[:, 0]
+            outcome = model.from_stream(drawn, stats)
+            if model.ordered:
+                statistics[:, k, n + 1, model.width] = statistics[
+                    :, k, n, model.width
+                ] + model.value(stats, outcome)
+            stats = model.update(stats, outcome)
+            statistics[:, k, n + 1, : model.width] = stats
     return statistics
 
 
@@ -132,6 +155,10 @@ class _Chunk:
         self.policy, self.counts, self.rng = policy, counts, rng
         self.width = max(group.model.width for group in policy.problem.groups)
         self.parts: list[Endings] = []
+        # correct guesses of all trials so far; None where the law of the next arm is not known
+        known = policy.has_probabilities and policy.problem.budget is None
+        self.guesses = 0.0 if known else None
+        self.numbers: list[Ints] = []  # of the trials of each part
         concurrent = policy.rules.controls == "concurrent" and policy.problem.has_windows
         self.windows = _windows(policy.problem) if concurrent else None
         # pulls of control before the stages at which windows begin and end, (trials,) each
@@ -142,8 +169,9 @@ class _Chunk:
         rules, problem = self.policy.rules, self.policy.problem
         E, K = self.counts.shape[:2]
         none = np.zeros((E, K), np.int64)
-        trials = _Trials(np.arange(E), (none,), np.ones((E, K), np.bool_), np.zeros(E))
-        m, horizon, delay = problem.pulls_per_stage, problem.horizon, rules.delay
+        every = np.ones((E, K), np.bool_)
+        trials = _Trials(np.arange(E), (none,), every, np.zeros(E), np.zeros(E, np.int64))
+        horizon, delay = problem.horizon, rules.delay
         ends = self._ends(E)
         for t in range(horizon + delay + 1):
             self._count_controls(trials, t)
@@ -151,10 +179,11 @@ class _Chunk:
             if over.any():
                 self._end(trials.some(over), np.zeros(int(over.sum()), np.int8), None)
                 trials = trials.some(~over)
-            recorded = m * max(0, min(t - delay, horizon))
-            before = m * max(0, min(t - 1 - delay, horizon))
-            if rules.looks_between(before, recorded):
-                trials = self._look(trials)
+            recorded = trials.given[0].sum(axis=1)
+            due = rules.looks_between(trials.looked, recorded)
+            trials = replace(trials, looked=recorded)
+            if due.any():
+                trials = self._look(trials, due)
             if len(trials.number) == 0:
                 break
             if t < horizon:
@@ -165,7 +194,7 @@ class _Chunk:
             ):  # what was pending becomes known, a stage at a time
                 trials = replace(trials, given=trials.given[1:])
         self._end(trials, np.zeros(len(trials.number), np.int8), None)
-        return Endings.joined(self.parts)
+        return Endings.joined(self.parts).rows(np.argsort(np.concatenate(self.numbers)))
 
     def _ends(self, number: int) -> Ints:
         """Return the stage at which each trial ends, drawn; beyond all where it is known."""
@@ -188,7 +217,12 @@ class _Chunk:
         problem = self.policy.problem
         spent = None if problem.budget is None else trials.spent
         states = States(problem, stats, pending, trials.allowed, spent)
-        pulls = self.policy.allocate_many(stage, states, self.rng)
+        if self.guesses is None:
+            pulls = self.policy.allocate_many(stage, states, self.rng)
+        else:
+            chances = self.policy.probabilities(stage, states, self.rng)
+            self.guesses += float(chances.max(axis=1).sum())
+            pulls = self.policy.in_units(chances, self.rng)
         given = (*trials.given, latest + pulls)[-(delay + 1) :]
         return replace(trials, given=given, spent=trials.spent + pulls @ problem.costs[stage])
 
@@ -218,11 +252,16 @@ class _Chunk:
         ]
         return np.stack(parts, axis=1)
 
-    def _look(self, trials: _Trials) -> _Trials:
-        stats = self._stats(trials, trials.given[0])
-        verdict = self.policy.look(States(self.policy.problem, stats, None, trials.allowed))
-        over, judged = verdict.reason > 0, replace(trials, allowed=verdict.allowed)
-        self._end(judged.some(over), verdict.reason[over], verdict.declared[over])
+    def _look(self, trials: _Trials, due: Flags) -> _Trials:
+        """Look at some of the trials: return those that go on, with the arms that they keep."""
+        seen = trials.some(due)
+        stats = self._stats(seen, seen.given[0])
+        verdict = self.policy.look(States(self.policy.problem, stats, None, seen.allowed))
+        allowed, over = trials.allowed.copy(), np.zeros(due.shape, np.bool_)
+        allowed[due], over[due] = verdict.allowed, verdict.reason > 0
+        stopped = verdict.reason > 0
+        judged = replace(trials, allowed=allowed)
+        self._end(judged.some(over), verdict.reason[stopped], verdict.declared[stopped])
         return judged.some(~over)
 
     def _end(self, trials: _Trials, reason: npt.NDArray[np.int8], declared: Flags | None) -> None:
@@ -232,4 +271,5 @@ class _Chunk:
         stats = self._stats(trials, pulls)
         ended = (pulls, stats, trials.allowed, none, reason, weight)
         spent = None if self.policy.problem.budget is None else trials.spent
+        self.numbers.append(trials.number)
         self.parts.append(Endings(*ended, self._concurrent(trials), spent))

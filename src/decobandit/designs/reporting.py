@@ -22,6 +22,7 @@ from ..support import Progress, Report, obeys_workers
 from ..support.records import doc, record_class
 from .designing import POLICIES, operating_characteristics
 from .results import DesignResult
+from .sizing import SampleSize
 
 SCALES = {"half the effective sample sizes": 0.5, "twice the effective sample sizes": 2.0}
 SENSITIVITY_DRAWS = 2000  # trials that are simulated with each of the other priors
@@ -40,12 +41,14 @@ class DesignStudy:
     calibrate_to: float | None
     tol: float
 
-    def command(self, file: str, report: str) -> str:
-        """Return the command that computes it again from its file."""
+    def command(self, file: str, report: str, size: SampleSize | None = None) -> str:
+        """Return the command that computes it again from its file, with the search for a size."""
         design = self.result.design
         words = ["deco", "design", file, "--draws", design.draws, "--seed", design.seed]
         words += ["--ties", self.result.ties, "--tol", f"{self.tol:g}"]
-        if self.calibrate_to is not None:
+        if size is not None:
+            words += ["--power", size.target, "--alpha", size.alpha, "--policy", size.policy]
+        elif self.calibrate_to is not None:
             words += ["--calibrate", self.calibrate_to]
         return " ".join(quote(str(word)) for word in [*words, "--report", report])
 

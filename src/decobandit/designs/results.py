@@ -13,7 +13,8 @@ from ..support.frames import Shown
 from ..support.records import doc, record_class
 
 PerArm = tuple[float, ...]
-Errors = Mapping[str, float | tuple[float | None, ...] | None]
+SomeArms = tuple[float | None, ...]
+Errors = Mapping[str, float | SomeArms | None]
 
 
 @record_class()
@@ -43,18 +44,34 @@ class Characteristics:
         "0 where an arm has states of its own: there is no mean to test."
     )
     reject_by_arm: PerArm = doc("The same for each arm; 0 for control.")
+    reject_best: float | None = doc(
+        "Probability that a best arm is declared, of those that are right to declare: better than "
+        "control by the margin; without a control arm, best. None where there is none."
+    )
+    reject_best_by_arm: SomeArms = doc("The same for each best arm; None for the others.")
+    reject_wrong: float = doc(
+        "Probability that some arm is declared that is not better than control by the margin; "
+        "without a control arm, one that is not best, or any where all are equal."
+    )
+    reject_wrong_by_arm: SomeArms = doc("The same for each such arm; None for the others.")
     size: float = doc("Mean number of pulls of a trial.")
     size_sd: float = doc("Standard deviation of the number of pulls.")
     stopped: float = doc("Probability to stop before the last stage.")
     stopped_by: Mapping[str, float] = doc(
         "Probability of each reason to stop, also at looks after the last stage."
     )
-    bias: tuple[float | None, ...] = doc("Bias of the observed rate or mean outcome of each arm.")
-    rmse: tuple[float | None, ...] = doc("Its root mean squared error, over trials that pull it.")
+    bias: SomeArms = doc("Bias of the observed rate or mean outcome of each arm.")
+    rmse: SomeArms = doc("Its root mean squared error, over trials that pull it.")
     threshold: float = doc("Level of the final test.")
     exact: bool = doc("Whether all states were followed; otherwise the numbers are simulated.")
     errors: Errors | None = doc("Standard errors by name, where simulated.")
     seconds: float = doc("Computing time.")
+    predictability: float | None = doc(
+        "Expected share of correct guesses of the next arm by somebody who knows the rules and all "
+        "earlier outcomes: pulls guessed per pull. None in batches, and for policies whose "
+        "probabilities are not known.",
+        default=None,
+    )
     spent: float | None = doc("Mean of the money spent; None without a budget.", default=None)
     spent_sd: float | None = doc("Standard deviation of the money spent.", default=None)
     spent_quantiles: tuple[float, ...] | None = doc(
@@ -143,6 +160,17 @@ class DesignResult(Tabular):
     def earned(self) -> str:
         """The meaning of `good`, in words."""
         return "good outcomes" if self.problem.is_binary else "total reward"
+
+    @property
+    def calibrated(self) -> Design:
+        """The design with the thresholds that were calibrated; one for all where they agree."""
+        levels = {one.policy: one.threshold for one in self.calibration}
+        policies = {row.policy for scenario in self.scenarios for row in scenario.policies}
+        if not levels:
+            return self.design
+        if len(set(levels.values())) == 1 and policies == levels.keys():
+            return self.design.at_threshold(self.calibration[0].threshold)
+        return self.design.model_copy(update={"thresholds": levels})
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as `deco design --json` prints them."""
