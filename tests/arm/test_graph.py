@@ -5,9 +5,16 @@ import pytest
 from scipy.stats import nbinom, norm
 
 from decobandit.arm import ArmGraph, Grid, graph_of
-from decobandit.arm.grids import contracted_sd, loss
+from decobandit.arm.grids import contracted_sd
 from decobandit.arm.kernels.graph import row_ahead, row_back
-from decobandit.problem import ArmModel, BernoulliModel, CategoricalModel, NormalModel, PoissonModel
+from decobandit.problem import (
+    ArmModel,
+    BernoulliModel,
+    CategoricalModel,
+    NormalModel,
+    PoissonModel,
+    normal_excess,
+)
 from helpers.refusals import refused
 
 KINDS: list[ArmModel] = [
@@ -100,8 +107,8 @@ def test_contractions_lose_no_more_than_they_must(spacing: float) -> None:
     def worst(s: float) -> float:
         edges = h * np.arange(reach + 2)
         fine = np.linspace(0.0, edges[-1], 400 * (reach + 1) + 1)
-        chord = np.interp(fine, edges, loss(edges, s))
-        return float((chord - loss(fine, sd)).max())
+        chord = np.interp(fine, edges, normal_excess(edges, s))
+        return float((chord - normal_excess(fine, sd)).max())
 
     assert worst(s) <= 1e-15
     assert worst(1.005 * s + 1e-3) > 0.0

@@ -1,5 +1,7 @@
 """Policies in batches: what they give to arms, against enumeration and hand-made cases."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -16,9 +18,10 @@ from decobandit import (
 )
 from decobandit.policies import POLICIES, Policy, serving
 from decobandit.policies.comparison import best_probabilities
-from decobandit.policies.deco import values_of_states
+from decobandit.policies.deco import values_of_arms
 from decobandit.problem import States
 from helpers.batch_oracles import allocations, random_problem, unit_values
+from helpers.policies import allotted
 from helpers.program import deco as run_deco
 from helpers.refusals import refused
 
@@ -167,7 +170,7 @@ def test_random_ties_of_many_states_are_uniform() -> None:
     given = policy.allocate_many(0, States.initial(SINGLE, 6000), np.random.default_rng(6))
     assert np.all(given.sum(axis=1) == 2)
     assert np.all(np.abs(given.mean(axis=0) - 0.5) < 4.5 * 0.5 / np.sqrt(6000))
-    chances = policy.allotments(0, State.fresh(4))
+    chances = allotted(policy, 0, State.fresh(4))
     assert len(chances) == 6
     assert all(chance == pytest.approx(1 / 6) for _, chance in chances)
 
@@ -258,11 +261,6 @@ def test_pending_outcomes_of_a_unit_are_averaged_over() -> None:
         for good in (4, 5)
     ]
     wanted = (6 * full[0] + 5 * full[1]) / 11
-    found = values_of_states(
-        policy.relaxation,
-        1,
-        np.array([0]),
-        np.array([9]),
-        np.array([4]),  # type: ignore[attr-defined]
-    )
+    own = np.array([[4.0, 5.0]])
+    found = values_of_arms(BATCH, [own], partial(policy.relaxation.unit_values, 1))  # type: ignore[attr-defined]
     assert found[0] == pytest.approx(wanted)

@@ -5,7 +5,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from scipy.integrate import quad
 from scipy.special import bdtr, betaincc, betainccinv, betaln, rel_entr
 
 from decobandit.policies import BayesUcbPolicy, IndexPolicy, KlUcbPolicy, OgiPolicy
@@ -177,13 +176,6 @@ def test_derivatives_are_those_of_the_root(solve: Solve) -> None:
         for order in (0, 1):
             slope = (above[:, order] - below[:, order]) / (2 * h)
             np.testing.assert_allclose(slope, at[:, order + 1], rtol=1e-4, atol=1e-7)
-
-
-@pytest.mark.parametrize(("a", "b"), [(1.0, 1.0), (0.3, 2.6), (40.5, 3.0), (700.0, 900.0)])
-def test_optimistic_index_pays_for_one_look(a: float, b: float) -> None:
-    (x, _, _) = solution(optimistic_indices, np.array([a]), np.array([b]), math.log(50))[0]
-    gain, _ = quad(lambda p: betaincc(a, b, p), x, 1.0, epsabs=1e-14)  # E (p - x)^+
-    assert x - a / (a + b) == pytest.approx(50 * gain, abs=1e-10)
 
 
 def test_interpolation_reproduces_polynomials_of_degree_five() -> None:

@@ -6,7 +6,6 @@ from functools import cache
 
 import numpy as np
 import pytest
-from scipy.integrate import quad
 from scipy.optimize import brentq
 from scipy.special import betainc
 
@@ -24,7 +23,7 @@ from decobandit.policies import (
     Ucb1Policy,
     UcbTunedPolicy,
 )
-from decobandit.policies.kernels.index_roots import kl_upper_bound, optimistic_indices
+from decobandit.policies.kernels.index_roots import optimistic_indices
 from decobandit.problem import Arm, BetaBernoulli, Problem, Reward, State
 from decobandit.problem.kernels.layout import slab_size
 from decobandit.problem.model import Terminal
@@ -157,16 +156,6 @@ def test_kl_ucb_takes_its_constant(c: float) -> None:
         np.testing.assert_allclose(table[:, n * (n + 1) // 2 + g], expected, rtol=0, atol=1e-10)
 
 
-def test_kl_bound_lies_on_the_level() -> None:
-    rng = np.random.default_rng(2)
-    p, level = rng.uniform(0, 1, 5000), 10 ** rng.uniform(-6, 0.5, 5000)
-    q = np.array([kl_upper_bound(x, most) for x, most in zip(p, level, strict=True)])
-    assert np.all((p < q) & (q <= 1))
-    for x, y, most in zip(p, q, level, strict=True):
-        assert kl(x, max(x, y - 1e-10)) <= most
-        assert y + 1e-10 >= 1 or kl(x, y + 1e-10) >= most
-
-
 @pytest.mark.parametrize("problem", [priors(40), *(make(12) for make in KINDS.values())])
 def test_greedy_index_is_the_expected_reward(problem: Problem) -> None:
     rng = np.random.default_rng(3)
@@ -228,16 +217,6 @@ def test_ogi_solves_its_equation(problem: Problem) -> None:
             low, high, (x, y) = (bad, good, own) if good > bad else (good, bad, own[::-1])
             expected = low + (high - low) * ogi(x, y, 1 - 1 / (stage + 2))
             assert index == pytest.approx(expected, abs=1e-10)
-
-
-@pytest.mark.parametrize(("a", "b"), [(1.0, 1.0), (0.3, 2.6), (12.5, 3.0), (0.2, 0.1)])
-@pytest.mark.parametrize("gamma", [0.5, 0.99])
-def test_ogi_is_indifferent_between_retiring_and_one_look(a: float, b: float, gamma: float) -> None:
-    (x,) = optimistic_index(np.array([a]), np.array([b]), gamma)
-    # retire on x for ever; or pull once, learn p, and take the better of x and p for ever
-    gain, _ = quad(lambda p: 1 - betainc(a, b, p), x, 1.0, epsabs=1e-12)  # E (p - x)^+
-    pull = a / (a + b) + gamma / (1 - gamma) * (x + gain)
-    assert pull * (1 - gamma) == pytest.approx(x, abs=1e-9)
 
 
 def test_ogi_is_accurate_for_all_shapes() -> None:

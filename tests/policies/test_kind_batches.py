@@ -28,15 +28,6 @@ CLASSES = Problem.uniform(
     **SHARED, prior=DirichletCategorical([1, 1]), reward=Reward(values=[0, 1])
 )
 NORMAL = Problem.uniform(**SHARED, prior=NormalNormal(0, 1), noise_sd=2, terminal={"deploy": 10})
-STATES = [("0/0,0/0", "0+0,0+0"), ("2/2,1/2", "0+2,1+1"), ("1/6,0/2", "5+1,2+0")]
-
-
-@pytest.mark.parametrize(("binary", "classes"), STATES)
-@pytest.mark.parametrize("name", ["deco", "greedy", "equal"])
-def test_two_classes_are_shared_like_good_and_bad(binary: str, classes: str, name: str) -> None:
-    one = make_policy(BINARY, name)
-    two = make_policy(CLASSES, name)
-    assert two.allocate(State.parse(classes, CLASSES)) == one.allocate(State.parse(binary))
 
 
 def test_simulated_batches_of_classes_earn_what_good_and_bad_ones_do_exactly() -> None:

@@ -8,7 +8,6 @@ import pytest
 
 from decobandit import (
     Arm,
-    BetaBernoulli,
     DirichletCategorical,
     MarkovArm,
     NormalNormal,
@@ -20,7 +19,6 @@ from decobandit import (
     make_policy,
     optimum,
 )
-from decobandit.policies import OptimalPolicy
 from decobandit.problem import States
 from helpers.refusals import refused
 
@@ -90,22 +88,6 @@ def test_values_are_those_of_a_recursion_by_hand() -> None:
         np.testing.assert_allclose(
             policy.indices(stage, state), pulls(new, 5 - stage), rtol=0, atol=1e-12
         )
-
-
-def test_two_classes_are_chosen_as_good_and_bad_outcomes_are() -> None:
-    binary = OptimalPolicy(
-        Problem(horizon=7, arms=[Arm(name="a"), Arm(name="b", prior=BetaBernoulli(1, 2))])
-    )
-    arms = [
-        Arm(name="a", prior=DirichletCategorical([1, 1]), reward=Reward(values=[0, 1])),
-        Arm(name="b", prior=DirichletCategorical([2, 1]), reward=Reward(values=[0, 1])),
-    ]
-    classes = make_policy(Problem(horizon=7, arms=arms), "optimal")
-    for good, other in (("0/0,0/0", "0+0,0+0"), ("0/1,1/1", "1+0,0+1"), ("1/3,1/2", "2+1,1+1")):
-        seen, told = State.parse(good), State.parse(other, classes.problem)
-        expected = binary.action_values(seen.total, seen)
-        np.testing.assert_allclose(classes.indices(told.total, told), expected, rtol=0, atol=1e-12)
-        assert classes.choose(told) == binary.choose(seen)
 
 
 def test_what_has_no_optimum_is_refused_with_the_reason() -> None:

@@ -16,10 +16,9 @@ from decobandit import (
     State,
     make_policy,
     recommend,
-    solve,
 )
 from decobandit.arm import OneArmValues
-from decobandit.policies import Context, DecoPolicy, Policy, indices_of_arm
+from decobandit.policies import Context, Policy, indices_of_arm
 from helpers.refusals import refused
 
 NORMAL = Problem(
@@ -40,20 +39,6 @@ def index(policy: Policy, state: str) -> np.ndarray:
     found = policy.indices(seen.total, seen)
     assert found is not None
     return found
-
-
-def test_deco_of_two_classes_is_that_of_good_and_bad() -> None:
-    prices = solve(BINARY).prices
-    two = make_policy(CLASSES, "deco", solution=solve(CLASSES, start=prices))
-    one = DecoPolicy(BINARY, two.prices)  # type: ignore[attr-defined]
-    np.testing.assert_allclose(index(two, "1+2,0+1"), index(one, "2/3,1/1"), atol=1e-12)
-
-
-def test_gittins_indices_of_two_classes_are_those_of_good_and_bad() -> None:
-    exact = index(make_policy(BINARY, "fh-gittins"), "2/3,1/1")
-    np.testing.assert_allclose(
-        index(make_policy(CLASSES, "fh-gittins"), "1+2,0+1"), exact, atol=3e-4
-    )
 
 
 @pytest.mark.parametrize(

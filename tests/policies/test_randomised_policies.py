@@ -24,7 +24,7 @@ from decobandit.problem.model import Terminal
 from decobandit.simulation import simulate
 from helpers.episodes import Floats, episodes_of, mixed
 from helpers.examples import KINDS, at_stake, random_state
-from helpers.policies import Bench
+from helpers.policies import Bench, probabilities_in
 from helpers.program import deco
 from helpers.refusals import refused
 from helpers.values import evaluated
@@ -55,13 +55,6 @@ def agrees(counts: Any, chances: Any) -> bool:
     chances = np.append(chances[~rare], max(chances[rare].sum(), 1e-9))
     expected = counts.sum() * chances
     return bool(((counts - expected) ** 2 / expected).sum() < chi2.ppf(0.999, max(1, chances.size)))
-
-
-def chances_of(policy: Any, stage: int, state: State) -> Floats:
-    chances = np.zeros(policy.problem.n_arms)
-    for (arm,), chance in policy.distribution(stage, state):
-        chances[arm] += chance
-    return chances
 
 
 # -- chances of being best ----------------------------------------------------------------------
@@ -172,7 +165,7 @@ def test_thompson_draws_arms_with_the_chances_that_it_tells(problem: Problem) ->
     policy = ThompsonPolicy(problem)
     for stage in (0, 5, 39):
         state = random_state(problem, stage, rng)
-        chances = chances_of(policy, stage, state)
+        chances = probabilities_in(policy, stage, state)
         assert chances.sum() == pytest.approx(1, abs=1e-12)
         counts = Counter(policy.select(stage, state, rng)[0] for _ in range(1_500))
         assert agrees([counts[arm] for arm in range(chances.size)], chances)
@@ -189,7 +182,7 @@ def test_play_draws_arms_with_the_chances_of_the_policy(
         state = random_state(problem, stage, rng)
         arms = played_once(made, stage, state, 2_000 if made.name != "thompson" else 20_000, stage)
         counts = np.bincount(arms[:, 0], minlength=problem.n_arms)
-        assert agrees(counts, chances_of(made, stage, state))
+        assert agrees(counts, probabilities_in(made, stage, state))
 
 
 @pytest.mark.parametrize("kind", ["heterogeneous", "seasonal", "deployed", "tabled"])
@@ -201,7 +194,7 @@ def test_thompson_plays_rewards_of_any_kind_by_their_chances(kind: str) -> None:
         state = random_state(problem, stage, rng)
         arms = played_once(policy, stage, state, 20_000, stage)
         counts = np.bincount(arms[:, 0], minlength=problem.n_arms)
-        assert agrees(counts, chances_of(policy, stage, state))
+        assert agrees(counts, probabilities_in(policy, stage, state))
 
 
 def test_thompson_plays_concentrated_posteriors_by_their_chances() -> None:
@@ -212,14 +205,14 @@ def test_thompson_plays_concentrated_posteriors_by_their_chances() -> None:
         state = State.parse(text)
         arms = played_once(policy, state.total, state, 100_000, 7)
         counts = np.bincount(arms[:, 0], minlength=3)
-        assert agrees(counts, chances_of(policy, state.total, state))
+        assert agrees(counts, probabilities_in(policy, state.total, state))
 
 
 def test_sure_rewards_are_drawn_evenly() -> None:
     sure = Reward(good=0.5, bad=0.5)
     arms = (Arm(name="a"), *(Arm(name=name, reward=sure) for name in "bcd"))
     policy, fresh = ThompsonPolicy(Problem(arms=arms, horizon=3)), State.fresh(4)
-    assert chances_of(policy, 0, fresh) == pytest.approx([1 / 2, 1 / 6, 1 / 6, 1 / 6])
+    assert probabilities_in(policy, 0, fresh) == pytest.approx([1 / 2, 1 / 6, 1 / 6, 1 / 6])
     counts = np.bincount(played_once(policy, 0, fresh, 60_000, 1)[:, 0], minlength=4)
     assert agrees(counts, [1 / 2, 1 / 6, 1 / 6, 1 / 6])
     rng = np.random.default_rng(1)
@@ -339,7 +332,7 @@ def test_stages_and_states_that_cannot_be_are_refused(policy: type[Any]) -> None
 
 def test_several_pulls_have_no_exact_value() -> None:
     policy = ThompsonPolicy(KINDS["several pulls"](4))
-    assert not policy.has_distribution
+    assert not policy.has_probabilities
     with refused("unsupported", "policy"):
         evaluated(policy)
 

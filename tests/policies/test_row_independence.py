@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from decobandit import evaluate, make_policy
-from decobandit.policies import POLICIES, Policy, serving
+from decobandit.policies import POLICIES, Policy, policy_class, serving
 from decobandit.problem import (
     Arm,
     BetaBernoulli,
@@ -120,11 +120,7 @@ def test_answers_do_not_depend_on_other_states(corner: str, name: str, pending: 
         together = policy.shares(STAGE, states)
         alone = [policy.shares(STAGE, states.rows([e]))[0] for e in some]
         np.testing.assert_allclose(alone, together[some], rtol=0, atol=1e-12)
-    elif hasattr(policy, "chances"):  # information-directed sampling of any outcomes
-        together = policy.chances(STAGE, states)
-        alone = [policy.chances(STAGE, states.rows([e]))[0] for e in some]
-        np.testing.assert_allclose(alone, together[some], rtol=0, atol=1e-12)
-    elif problem.is_binary and policy.has_distribution:
+    elif policy.has_probabilities:
         together = policy.probabilities(STAGE, states)
         alone = np.concatenate(
             [policy.probabilities(STAGE, states.rows(some[[i]])) for i in range(6)]
@@ -135,26 +131,34 @@ def test_answers_do_not_depend_on_other_states(corner: str, name: str, pending: 
 # -- good and bad outcomes, and two classes worth 0 and 1 ---------------------------------------
 
 PRIORS = [(1.0, 1.0), (1.0, 1.0), (2.0, 1.5)]
-TWO = Problem(
-    arms=[
-        Arm(name=str(k), prior=DirichletCategorical([b, a]), reward=Reward(values=[0, 1]))
-        for k, (a, b) in enumerate(PRIORS)
-    ],
-    horizon=6,
-)
-GOOD_OR_BAD = Problem(
-    arms=[Arm(name=str(k), prior=BetaBernoulli(a, b)) for k, (a, b) in enumerate(PRIORS)], horizon=6
-)
-BOTH = [name for name in serving(TWO, POLICIES) if name not in ("thompson", "ids", "v-ids")]
+
+
+def twins(**stages: object) -> tuple[Problem, Problem]:
+    """The same problem with good and bad outcomes, and with two classes worth 1 and 0."""
+    worth = Reward(values=[0, 1])
+    pairs = [(BetaBernoulli(a, b), DirichletCategorical([b, a])) for a, b in PRIORS]
+    good_or_bad = [Arm(name=str(k), prior=prior) for k, (prior, _) in enumerate(pairs)]
+    two = [Arm(name=str(k), prior=prior, reward=worth) for k, (_, prior) in enumerate(pairs)]
+    return Problem(arms=good_or_bad, **stages), Problem(arms=two, **stages)
+
+
+SINGLE = twins(horizon=6)
+SHARED = twins(horizon=3, pulls_per_stage=4, repeat=True, unit=2)
+BOTH = [name for name in serving(SINGLE[1], POLICIES) if name not in ("thompson", "ids", "v-ids")]
+REWARD_INDEX = ("deco", "fh-gittins", "greedy", "knowledge-gradient", "optimal")
+BOTH_SHARED = [
+    name
+    for name in serving(SHARED[1], POLICIES)
+    if not policy_class(name).randomised and name != "knowledge-gradient"  # rounds shares
+]
 
 
 @pytest.mark.parametrize("name", BOTH)
 def test_two_classes_are_decided_as_good_and_bad_outcomes_are(name: str) -> None:
-    """Exact values, and choices where outcomes are pending and arms dropped."""
-    one, two = make_policy(GOOD_OR_BAD, name), make_policy(TWO, name)
-    assert evaluate(TWO, two).value == pytest.approx(evaluate(GOOD_OR_BAD, one).value, abs=1e-12)
-    if name == "optimal":
-        return  # refuses pending outcomes
+    """Exact values, indices, and choices where outcomes are pending and arms dropped."""
+    one, two = (make_policy(problem, name) for problem in SINGLE)
+    values = [evaluate(policy.problem, policy).value for policy in (one, two)]
+    assert values[1] == pytest.approx(values[0], abs=1e-12)
     rng, states = np.random.default_rng(8), 120
     for stage in range(6):
         pulls = rng.multinomial(stage, [1 / 3] * 3, states)
@@ -162,9 +166,32 @@ def test_two_classes_are_decided_as_good_and_bad_outcomes_are(name: str) -> None
         known = pulls - late
         good, allowed = rng.binomial(known, 0.5), np.ones(pulls.shape, np.bool_)
         allowed[::4, stage % 3] = False
+        every = np.stack([good, pulls - good], axis=2).astype(float)
+        for e in range(3 if name in REWARD_INDEX else 0):
+            first = one.indices(stage, States(SINGLE[0], every).state(e))
+            second = two.indices(stage, States(SINGLE[1], every[..., ::-1]).state(e))
+            assert first is not None
+            assert second is not None
+            np.testing.assert_allclose(second, first, rtol=0, atol=3e-4)
+        if name == "optimal":
+            continue  # refuses pending outcomes
         counts = np.stack([good, known - good], axis=2).astype(float)
-        first = one.probabilities(stage, States(GOOD_OR_BAD, counts, late, allowed))
-        second = two.probabilities(stage, States(TWO, counts[..., ::-1], late, allowed))
+        first = one.probabilities(stage, States(SINGLE[0], counts, late, allowed))
+        second = two.probabilities(stage, States(SINGLE[1], counts[..., ::-1], late, allowed))
         np.testing.assert_allclose(second, first, rtol=0, atol=1e-9)
         if one.has_own_index:  # trials average arm by arm
             assert two.has_own_index
+
+
+@pytest.mark.parametrize("name", BOTH_SHARED)
+def test_batches_of_two_classes_are_shared_as_those_of_good_and_bad_outcomes(name: str) -> None:
+    one, two = (make_policy(problem, name) for problem in SHARED)
+    rng = np.random.default_rng(9)
+    for stage in range(3):
+        units = rng.multinomial(2 * stage, [1 / 3] * 3, 40)
+        good = rng.binomial(2 * units, 0.5)
+        counts = np.stack([good, 2 * units - good], axis=2).astype(float)
+        first = one.allocate_many(stage, States(SHARED[0], counts))
+        np.testing.assert_array_equal(
+            two.allocate_many(stage, States(SHARED[1], counts[..., ::-1])), first
+        )

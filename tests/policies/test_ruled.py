@@ -31,6 +31,7 @@ from decobandit.problem import (
 from helpers.refusals import refused
 
 THREE = Problem.uniform(arms=3, horizon=30)
+LONG = Problem.uniform(arms=3, horizon=54)
 
 
 def asked(pulls: Any, good: Any, problem: Problem = THREE, **more: np.ndarray) -> States:
@@ -58,19 +59,95 @@ def test_clipping_raises_small_probabilities_and_scales_the_rest(
 
 def test_burn_in_gives_every_arm_its_pulls_first() -> None:
     ruled = RuledPolicy(make_policy(THREE, "greedy"), Rules(burn_in=3))
-    state = State.fresh(3)
+    state, rng, order = State.fresh(3), np.random.default_rng(1), []
     for stage in range(9):
-        (arm,) = ruled.select(stage, state)
-        assert arm == stage % 3
+        (arm,) = ruled.select(stage, state, rng)
+        order.append(arm)
         state = state.after(arm, True)
-    assert state.pulls == (3, 3, 3)
+    rounds = [tuple(order[k : k + 3]) for k in (0, 3, 6)]
+    assert [sorted(one) for one in rounds] == [[0, 1, 2]] * 3
+    assert len(set(rounds)) > 1  # each in an order of its own
+
+
+@pytest.mark.parametrize("sizes", [6, 3, [6], [3, 6], [6, 9, 3]])
+def test_every_block_has_every_arm_equally_often_in_random_order(sizes: Any) -> None:
+    rules = Rules(block=sizes, block_seed=4)
+    ruled, rng = RuledPolicy(make_policy(LONG, "equal"), rules), np.random.default_rng(2)
+    firsts = set()
+    for _ in range(6):
+        state, order = State.fresh(3), list[int]()
+        for stage in range(54):
+            law = ruled.probabilities(stage, States.of(LONG, [state]))[0]
+            assert law.sum() == pytest.approx(1.0)
+            (arm,) = ruled.select(stage, state, rng)
+            assert law[arm] > 0.0
+            order.append(arm)
+            state = state.after(arm, False)
+        firsts.add(tuple(order[:6]))
+        end = 0
+        while end < 54:  # blocks follow one another, each balanced
+            allowed = [sizes] if isinstance(sizes, int) else sizes
+            ends = [
+                n for n in allowed if sorted(order[end : end + n]) == sorted([0, 1, 2] * (n // 3))
+            ]
+            assert ends or end + max(allowed) > 54
+            end += min(ends, default=54)
+    assert len(firsts) > 1
+
+
+def test_a_block_is_a_random_permutation() -> None:
+    # two arms, a block of four: each of the six orders has probability 1/6
+    problem = Problem.uniform(arms=2, horizon=4)
+    ruled = RuledPolicy(make_policy(problem, "equal"), Rules(block=4))
+
+    def law(state: State, stage: int, p: float) -> dict[tuple[int, ...], float]:
+        if stage == 4:
+            return {(): p}
+        orders: dict[tuple[int, ...], float] = {}
+        chances = ruled.probabilities(stage, States.of(problem, [state]))[0].tolist()
+        for arm, q in enumerate(chances):
+            later = law(state.after(arm, True), stage + 1, p * q) if q > 0.0 else {}
+            orders |= {(arm, *rest): total for rest, total in later.items()}
+        return orders
+
+    orders = law(State.fresh(2), 0, 1.0)
+    assert len(orders) == 6
+    assert set(map(sum, orders)) == {2}
+    assert list(orders.values()) == pytest.approx([1.0 / 6.0] * 6)
+
+
+def test_blocks_order_the_burn_in_and_then_the_policy_decides() -> None:
+    ruled = RuledPolicy(make_policy(LONG, "greedy"), Rules(block=6, burn_in=2))
+    half = asked([[1, 0, 0]], [[0, 0, 0]], pending=np.array([[1, 0, 0]]))
+    assert ruled.probabilities(2, half)[0].tolist() == [0.0, 0.5, 0.5]
+    after = asked([[2, 2, 2]], [[0, 2, 1]])
+    assert ruled.probabilities(6, after)[0].tolist() == [0.0, 1.0, 0.0]
+
+
+def test_dropped_arms_leave_their_blocks() -> None:
+    ruled = RuledPolicy(make_policy(LONG, "equal"), Rules(block=6))
+    states = replace(asked([[2, 1, 2]], [[0, 0, 0]]), allowed=np.array([[False, True, True]]))
+    assert ruled.probabilities(5, states)[0].tolist() == [0.0, 1.0, 0.0]
+
+
+def test_blocks_without_equal_allocation_are_refused() -> None:
+    with refused("unsupported", "design.block"):
+        RuledPolicy(make_policy(LONG, "thompson"), Rules(block=6))
+    batch = Problem.uniform(arms=2, horizon=5, pulls_per_stage=4, repeat=True)
+    for rules, problem in (
+        (Rules(block=4), LONG),
+        (Rules(block=6, control="arm-1", control_share=0.4), LONG),
+        (Rules(block=4), batch),
+    ):
+        with refused("invalid_problem", "design.block"):
+            rules.check(problem)
 
 
 def test_pending_pulls_count_for_the_burn_in() -> None:
     ruled = RuledPolicy(make_policy(THREE, "greedy"), Rules(burn_in=1))
     pending = np.array([[1, 0, 0]])
     found = ruled.probabilities(1, asked([[0, 0, 0]], [[0, 0, 0]], pending=pending))
-    assert found[0].tolist() == [0.0, 1.0, 0.0]
+    assert found[0].tolist() == [0.0, 0.5, 0.5]
 
 
 def test_control_has_its_share_and_the_policy_chooses_among_the_others() -> None:

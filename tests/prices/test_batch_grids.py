@@ -9,7 +9,7 @@ from scipy.stats import beta, betabinom
 from decobandit import Arm, BetaBernoulli, Problem, Reward, Terminal, solve
 from decobandit.arm import Grid, OneArmValues, arm_graph, grid_of
 from decobandit.prices import load_solution, save_solution
-from decobandit.prices.graph_market import GraphMarket
+from decobandit.prices.stage_market import StageMarket
 from decobandit.problem import terminal_table
 from helpers import batch_oracles
 from helpers.program import deco
@@ -95,7 +95,7 @@ def test_values_on_a_grid_are_above_or_below_the_exact_dual_at_any_prices(proble
         errors = []
         for points in (8, 16, 64):
             above = OneArmValues(problem, prices, grid=points).value()
-            below = GraphMarket(problem, Grid(points), below=True).value_at(prices)
+            below = StageMarket(problem, Grid(points), below=True).value_at(prices)
             assert below - rounding <= exact <= above + rounding
             errors.append([above - exact, exact - below])
         for finer, coarser in zip(errors[1:], errors, strict=False):

@@ -16,7 +16,6 @@ from decobandit import (
     Terminal,
     bound,
     evaluate,
-    follow,
     gap,
     load_problem,
     make_policy,
@@ -35,8 +34,8 @@ from decobandit.paper.plain_oracles import chain_dual_minimum
 from decobandit.paper.restless import CIRCULANT, hard_chains, random_chain
 from decobandit.policies import WhittlePolicy
 from decobandit.policies.restless import whittle_indices
-from decobandit.prices import chain_market, demand, dual_value
-from decobandit.problem import State, problem_from_dict, problem_to_dict
+from decobandit.prices import demand, dual_value, stage_market
+from decobandit.problem import State, States, problem_from_dict, problem_to_dict
 from helpers.chain_oracles import joint_value, problem_of
 from helpers.refusals import refused
 
@@ -83,7 +82,7 @@ def test_hard_instances_of_one_type_are_solved_to_all_digits(seed):
 
 
 def test_larger_problems_go_on_with_the_master_problem(monkeypatch):
-    monkeypatch.setattr(chain_market, "MAX_STATES", 0)
+    monkeypatch.setattr(stage_market, "MAX_STATES", 0)
     problem = hard_chains(6)
     solution, best = solve(problem, tol=1e-5), chain_dual_minimum(problem)
     assert solution.converged
@@ -95,7 +94,7 @@ def test_the_program_of_several_groups_has_their_masses_and_factors():
     chains = [random_chain(rng, 3), random_chain(rng, 2)]
     factors = [rng.uniform(0.3, 1.5, size=6).tolist() for _ in chains]
     problem = problem_of([chains[0], chains[0], chains[1]], 6, 1, [factors[0]] * 2 + factors[1:])
-    market = chain_market.ChainMarket(problem)
+    market = stage_market.StageMarket(problem)
     prices, flow = market.optimal_flow()
     best = chain_dual_minimum(problem)
     assert market.value_at(prices) == pytest.approx(best, rel=1e-9)
@@ -179,6 +178,65 @@ def test_gap_is_shortfall_plus_congestion_also_where_arms_move_at_rest(name):
     assert loss.gap == pytest.approx(loss.shortfall + loss.congestion, abs=1e-12)
     assert loss.value == pytest.approx(evaluate(problem, policy).value, rel=1e-12)
     assert loss.gap > -1e-12
+
+
+def test_a_random_end_weighs_the_rewards_of_moves_at_rest():
+    rng, survival = np.random.default_rng(8), [0.9, 0.6, 0.5, 0.1]
+    chains = [random_chain(rng, 3, first=[0.2, 0.5, 0.3]), random_chain(rng, 2)]
+    weighted = problem_of(chains, 4, 1, [survival] * 2)
+    ended = problem_of(chains, {"survival": survival}, 1)
+    assert optimum(ended).value == pytest.approx(joint_value(weighted), rel=1e-12)
+    assert solve(ended, tol=1e-8).upper_bound == pytest.approx(chain_dual_minimum(weighted), 1e-7)
+    found = simulate(ended, ["deco", "greedy"], draws=4000, per_draw=2, rng=4)
+    for row in found.results:
+        exact = evaluate(ended, row.policy).value
+        assert exact == pytest.approx(evaluate(weighted, row.policy).value, rel=1e-12)
+        estimate = row.estimates.best
+        assert abs(estimate.value - exact) < 5 * estimate.value_se
+    for problem in (problem_of(chains, 4, 1), ended):
+        index = make_policy(problem, "whittle").index(0, 0, STATES)
+        np.testing.assert_allclose(index, whittle_indices(problem.groups[0].model), atol=1e-12)
+
+
+STATES = np.array([[0.0, 0.0], [0.0, 1.0], [0.0, 2.0]])  # pulls, state
+
+
+@pytest.mark.parametrize("survival", [[1.0] * 3, [0.9, 0.6, 0.1]])
+def test_variance_is_that_of_all_paths(survival):
+    """Path by path: first states, moves of both arms, and where the trial may end."""
+    rng = np.random.default_rng(9)
+    chains = [random_chain(rng, 2, first=[0.3, 0.7]), random_chain(rng, 2)]
+    problem = problem_of(chains, {"survival": survival}, 1)
+    policy, ends = make_policy(problem, "greedy"), -np.diff([1.0, *survival, 0.0])
+
+    def after(t, stats, reward):
+        total = ends[t] * np.array([1.0, reward, reward**2])
+        if t == 3:
+            return total
+        pulled = policy.allocate_many(t, States(problem, stats[None]).at(t))[0]
+        moves = [
+            chain.pull if pull else chain.rest for chain, pull in zip(chains, pulled, strict=True)
+        ]
+        now = stats[:, 1].astype(int)
+        earned = reward
+        for chain, pull, s in zip(chains, pulled, now, strict=True):
+            earned += (chain.reward if pull else chain.rest_reward)[s]
+        for following in np.ndindex(2, 2):
+            steps = zip(moves, now, following, strict=True)
+            chance = np.prod([np.array(move)[s, to] for move, s, to in steps])
+            later = np.stack([stats[:, 0] + pulled, following], axis=1)
+            total = total + chance * after(t + 1, later, earned)
+        return total
+
+    one, mean, square = sum(
+        chance * after(0, np.array([[0.0, s], [0.0, 0.0]]), 0.0)
+        for s, chance in enumerate([0.3, 0.7])
+    )
+    found = evaluate(problem, "greedy", truth=["-", "-"])
+    assert one == pytest.approx(1.0, rel=1e-12)
+    assert found.value == pytest.approx(mean, rel=1e-12)
+    assert found.variance == pytest.approx(square - mean**2, rel=1e-9)
+    assert found.regret is None
 
 
 def test_simulation_agrees_with_exact_values(small):
@@ -341,8 +399,6 @@ def test_problems_that_do_not_go_with_moves_at_rest_are_refused():
         Problem(arms=arms, horizon=2, repeat=True)
     with refused("invalid_problem", "terminal.deploy"):
         Problem(arms=arms, horizon=2, terminal=Terminal(deploy=3))
-    with refused("invalid_problem", "horizon"):
-        Problem(arms=arms, horizon={"law": "uniform", "least": 2, "most": 6})
     with refused("invalid_problem", "arms.1.available"):
         Problem(arms=[arms[0], Arm(name="b", prior=CIRCULANT, available=[0, 1])], horizon=2)
     with refused("invalid_problem", "arms.1.prior.kind"):
@@ -352,9 +408,7 @@ def test_problems_that_do_not_go_with_moves_at_rest_are_refused():
 @pytest.mark.parametrize(
     "verb",
     [
-        lambda p: evaluate(p, "greedy", truth=["-"] * 3),
         lambda p: information_bound(p, draws=50),
-        lambda p: follow(p, "greedy"),
         lambda p: retrace(p, []),
         lambda p: operating_characteristics(p, Design(scenarios=[])),
         lambda p: demand(solve(p)),

@@ -19,11 +19,12 @@ from ..problem import (
     CategoricalModel,
     Group,
     MarkovModel,
+    NormalGammaModel,
     NormalModel,
     PoissonModel,
     Problem,
 )
-from ..support import Cache, Floats, InvalidArgument, TooLarge, refuse_over
+from ..support import Cache, Floats, InvalidArgument, TooLarge, Unsupported, refuse_over
 from .graph import ArmGraph, class_graph, good_graph, own_graph
 from .grids import (
     COARSEST,
@@ -41,7 +42,7 @@ FEWEST_POINTS, MOST_POINTS = 64, 256  # per row, by default
 LARGEST_GRID = 100_000
 REACHED = 16.0  # states that one unit may lead to, on average over a grid
 LONG = 200  # pulls beyond which lattices have twice as many points: their errors add up
-KEPT = 64  # graphs
+CACHED_GRAPHS = 64
 
 
 class Grid(NamedTuple):
@@ -76,11 +77,22 @@ make_graph.register(
 make_graph.register(
     NormalModel, lambda model, unit, rows, grid: normal_graph(model, unit, rows, grid.refine)
 )
+
+
+@make_graph.register
+def _(model: NormalGammaModel, unit: int, rows: int, grid: Grid) -> ArmGraph:
+    raise Unsupported(
+        "arms of unknown variance have no index and no values of their own: their states have "
+        "two dimensions; prices and bounds assume that the variance is known",
+        field="prior",
+    )
+
+
 make_graph.register(
     PoissonModel, lambda model, unit, rows, grid: count_graph(model, unit, rows, grid.refine)
 )
 
-_CACHE = Cache[tuple[ArmModel, int, int, Grid], ArmGraph](KEPT)
+_CACHE = Cache[tuple[ArmModel, int, int, Grid], ArmGraph](CACHED_GRAPHS)
 
 
 def graph_of(model: ArmModel, rows: int, *, unit: int = 1, grid: Grid = EXACT) -> ArmGraph:

@@ -20,9 +20,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..problem import DriftModel, TwoLevelModel
+from ..problem import DriftModel, TwoLevelModel, normal_excess
 from ..support import Floats, Ints, TooLarge
-from .grids import contracted_law, loss
+from .grids import contracted_law
 
 LANDINGS = 1024  # of a grid of beliefs, where nothing else is asked for
 MIN_LANDINGS = 48
@@ -40,7 +40,7 @@ class ArmChain(NamedTuple):
     pull: Moves
     rest_reward: Floats  # (S,)
     reward: Floats
-    first: Floats  # (S,) chances of the first states
+    first: Floats  # (S,) probabilities of the first states
     places: Callable[[Floats], tuple[Ints, Floats]]  # of statistics: states and weights, (..., J)
     contract: Callable[[], ArmChain] | None = None  # of a grid: makes its contraction
 
@@ -67,15 +67,15 @@ def coarse_belief_chain(model: TwoLevelModel) -> ArmChain:
     ends = (model.start, model.up, 1.0 - model.down)
     beliefs = np.linspace(min(ends), max(ends), COARSE_BELIEFS)
     p = model.rate(beliefs)
-    chance = np.stack([1.0 - p, p], axis=1)
+    probability = np.stack([1.0 - p, p], axis=1)
     after = np.stack([model.drifted(x) for x in _learned(model, beliefs)], axis=1)
-    pull = _shared(beliefs, after, chance)
+    pull = _shared(beliefs, after, probability)
     rest = _shared(beliefs, model.drifted(beliefs)[:, None], np.ones((beliefs.size, 1)))
 
     def places(stats: Floats) -> tuple[Ints, Floats]:
         return _shared(beliefs, stats[..., 1:2], np.ones((*stats.shape[:-1], 1)))
 
-    return _belief_chain(model, beliefs, _moves(*rest), pull, places)
+    return _belief_chain(model, beliefs, moves_of(*rest), pull, places)
 
 
 def _learned(model: TwoLevelModel, belief: Floats) -> list[Floats]:
@@ -87,7 +87,7 @@ def _nearest(points: Floats, x: Floats) -> Ints:
     return np.searchsorted((points[:-1] + points[1:]) / 2.0, x)
 
 
-def _moves(to: Ints, weight: Floats) -> Moves:
+def moves_of(to: Ints, weight: Floats) -> Moves:
     """Return moves from states and weights (S, J)."""
     possible = weight > 0.0
     return possible.sum(axis=1), to[possible], weight[possible]
@@ -108,7 +108,7 @@ def _belief_chain(
     first = int(np.abs(beliefs - model.start).argmin())
     return ArmChain(
         rest=rest,
-        pull=_moves(*pull),
+        pull=moves_of(*pull),
         rest_reward=np.zeros(beliefs.size),
         reward=model.rate(beliefs),
         first=(np.arange(beliefs.size) == first).astype(float),
@@ -132,14 +132,14 @@ def _two_level_grid(model: TwoLevelModel, stages: int, refine: int, below: bool)
         grid[level] = model.drifted(grid[level - 1])
     belief = grid.ravel()
     rest = np.arange(belief.size) + M
-    rest[-M:] -= M  # the last ones have come to rest, or no stage is left
+    rest[-M:] -= M  # the last ones no longer move, or no stage is left
     p = model.rate(belief)
-    chance = np.stack([1.0 - p, p], axis=1)
+    probability = np.stack([1.0 - p, p], axis=1)
     after = np.stack([model.drifted(x) for x in _learned(model, belief)], axis=1)
     if below:
-        pull = _inwards(landings, after, chance, rest, model.drifted(belief))
+        pull = _inwards(landings, after, probability, rest, model.drifted(belief))
     else:
-        pull = _shared(landings, after, chance)
+        pull = _shared(landings, after, probability)
     order = np.argsort(belief, kind="stable")
 
     def places(stats: Floats) -> tuple[Ints, Floats]:
@@ -160,22 +160,22 @@ def _between(points: Floats, x: Floats) -> tuple[Ints, Floats]:
     return left, np.clip(part, 0.0, 1.0)
 
 
-def _shared(points: Floats, after: Floats, chance: Floats) -> tuple[Ints, Floats]:
-    """Share beliefs (..., J) with these chances by the points around them, (..., 2 J)."""
+def _shared(points: Floats, after: Floats, probability: Floats) -> tuple[Ints, Floats]:
+    """Share beliefs (..., J) with these probabilities by the points around them, (..., 2 J)."""
     left, part = _between(points, after)
     to = np.concatenate([left, left + 1], axis=-1)
-    return to, np.concatenate([chance * (1.0 - part), chance * part], axis=-1)
+    return to, np.concatenate([probability * (1.0 - part), probability * part], axis=-1)
 
 
 def _inwards(
-    landings: Floats, after: Floats, chance: Floats, rest: Ints, mean: Floats
+    landings: Floats, after: Floats, probability: Floats, rest: Ints, mean: Floats
 ) -> tuple[Ints, Floats]:
     """Move the two beliefs after a pull inwards to landings, their mean kept."""
     low, high = after.min(axis=1), after.max(axis=1)
     first = np.minimum(np.searchsorted(landings, low - SAME_BELIEF), landings.size - 1)
     last = np.maximum(np.searchsorted(landings, high + SAME_BELIEF, side="right") - 1, 0)
     room = (landings[first] < mean) & (mean < landings[last])
-    room &= (chance > 0.0).all(axis=1)
+    room &= (probability > 0.0).all(axis=1)
     width = np.where(room, landings[last] - landings[first], 1.0)
     part = np.where(room, (mean - landings[first]) / width, 0.0)
     to = np.stack([np.where(room, first, rest), np.where(room, last, rest)], axis=1)
@@ -194,12 +194,12 @@ def _inwards(
 # a stage, theta the mean then: both pulls and rests earn as much more. Below, laws are cut
 # symmetrically at the ends of the lattice.
 
-VARIANCE_STEP = 0.02  # of levels, at most, in variances of an arm that is always pulled
-MEAN_STEP = 0.6  # of the lattice, in standard deviations of a step of such an arm's mean
+VARIANCE_STEP = 0.0125  # of levels, at most, in variances of an arm that is always pulled
+MEAN_STEP = 0.4  # of the lattice, in standard deviations of a step of such an arm's mean
 DRIFT_REACH, DRIFT_STEP_REACH = 4.0, 5.0  # of the lattice and of a pull, in standard deviations
-FAR = 4.0  # far means, in ends of the lattice
+FAR_MEAN = 4.0  # far means, in ends of the lattice
 MEAN_DEVIATION = 0.8  # E|Z| of a standard normal Z, rounded up
-MAX_DRIFT_STATES = 400_000
+MAX_DRIFT_STATES = 900_000
 
 
 def drift_chain(model: DriftModel, stages: int, refine: int, *, below: bool = False) -> ArmChain:
@@ -234,7 +234,7 @@ def drift_chain(model: DriftModel, stages: int, refine: int, *, below: bool = Fa
             )
     M, far = 2 * half + 1, 2 * half + 3  # means of a level; with the far ones
     mean = h * np.arange(-half, half + 1.0)
-    edge = FAR * h * half
+    edge = FAR_MEAN * h * half
     every = np.concatenate(
         [np.tile(np.concatenate([mean, [-edge, edge]]), levels.size), np.zeros(stages)]
     )
@@ -298,9 +298,9 @@ def drift_chain(model: DriftModel, stages: int, refine: int, *, below: bool = Fa
 
 
 def _drift_chords(h: float, sd: float, half: int, edge: float, at: Ints) -> tuple[Ints, Floats]:
-    """Return places in a level (N, J) and chances of means after a step from these points."""
+    """Return places in a level (N, J) and probabilities of means after a step from these points."""
     reach = int(np.ceil(DRIFT_STEP_REACH * sd / h))
-    G = loss(h * np.arange(-reach, reach + 1.0), sd)
+    G = normal_excess(h * np.arange(-reach, reach + 1.0), sd)
     point = np.clip(at[:, None] + np.arange(-reach, reach + 1), -half, half)
     now = h * at[:, None]
     x = np.concatenate(

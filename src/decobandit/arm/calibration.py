@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -28,7 +29,7 @@ from ..support import (
     refuse_over,
     worker_count,
 )
-from ..support.kernels.compiled import step_by_step
+from .cones import slab_part
 from .kernels.calibrated import (
     NOISE,
     WINDOW,
@@ -37,11 +38,7 @@ from .kernels.calibrated import (
     crossing,
     follow,
     front_of,
-    root,
-    stage_roots,
     stage_start,
-    terminal_from,
-    tick_index,
     tick_table,
 )
 from .kernels.gittins import flat_index, flat_row
@@ -50,17 +47,14 @@ from .row_gittins import RowGittins
 
 ACCURACY = 1e-11  # of an index, in units of the largest reward difference
 FLAT_STAGES = 600  # up to here tables under a flat price are solved state by state
-EXACT_STAGES = 48  # up to here others are, too; beyond, by sweeps
-LONG_STAGES = 400  # up to here tables that sweeps may fail for are solved in rows of states;
-# beyond, Ctrl-C is handled within the search for one index
+EXACT_STAGES = 48  # up to here others are solved in rows of states; beyond, by sweeps
+LONG_STAGES = 400  # up to here tables that sweeps may fail for are, too
 SWEEP_ROWS = 200_000_000  # rows of states that all sweeps together may visit (about 12 s)
 MIN_SWEEPS, MAX_SWEEPS = 256, 4096
 CHUNKS = 8  # runs of neighbouring surcharges, shared by the threads
 SHARED_BYTES = 512 * 2**20
 SPAN_BYTES = 5 * 2**29  # of swept tables at a time; more stages are swept span by span
 SCAN_POINTS = 64  # surcharges at which the sign of the advantage is evaluated, for one state
-# of an index in a table of rows from the exact one, in units of the largest reward difference:
-FIRST_STEP, MAX_ERROR = 1e-6, 1e-3
 MAX_TICK_WINDOW = 64  # states that a frontier may pass per tick; others are placed halfway
 MIN_THREADED_STAGES = 65  # of tables with a tick: below, several threads are slower than one
 CACHED_INDICES = 10_000  # of single states, with a tick
@@ -200,7 +194,9 @@ class Calibration:
         The largest is the index. The others are searched on a grid of surcharges: two crossings
         between the same two grid points are missed.
         """
-        arm, tol = self.problem.groups[group], self._tol
+        from scipy.optimize import brentq  # late: scipy takes half a second to load
+
+        arm = self.problem.groups[group]
         if self._single(group):
             rewards = arm.reward_good[0] - self.base[0], arm.reward_bad[0] - self.base[0]
             left = self.problem.stages - stage
@@ -210,16 +206,15 @@ class Calibration:
             mean = (arm.alpha + good) / (arm.alpha + arm.beta + good + bad)
             return True, [float(mean - self.base[-1] / self.weight[-1])]
         largest = self._rows(group).root(stage, np.array([good, bad], dtype=float))
-        state, V = self._as_fresh_arm(stage, group, good, bad)
+        gain = self._advantage(stage, group, good, bad)
         grid = np.linspace(*self._range(stage, group), SCAN_POINTS)
-        signs = [bool(advantage(state, c, tol, V) > 0.0) for c in grid]
-        find = root if self.problem.stages <= LONG_STAGES else step_by_step(root)
+        signs = [gain(c) > 0.0 for c in grid]
         smaller = [
-            float(find(state, grid[i], grid[i + 1], tol, V))
-            for i in range(SCAN_POINTS - 1)
-            if signs[i] and not signs[i + 1]
+            float(brentq(gain, low, high, xtol=self._tol))
+            for (low, high), (left, right) in zip(pairwise(grid), pairwise(signs), strict=True)
+            if left and not right
         ]
-        roots = [c for c in smaller if c < largest - 10.0 * tol] + [largest]
+        roots = [c for c in smaller if c < largest - 10.0 * self._tol] + [largest]
         return len(roots) == 1, roots
 
     def _rows(self, group: int) -> RowGittins:
@@ -227,18 +222,17 @@ class Calibration:
             self._row_indices[group] = RowGittins(self.problem, group, base=self.base)
         return self._row_indices[group]
 
-    def _as_fresh_arm(
-        self, stage: int, group: int, good: int, bad: int
-    ) -> tuple[PricedArm, Floats]:
-        """Return a state as a fresh arm, and the work space of `advantage`."""
+    def _advantage(self, stage: int, group: int, good: int, bad: int) -> Callable[[float], float]:
+        """Return the advantage of a pull in one state as a function of the surcharge."""
         arm = self.problem.groups[group]
         left = self.problem.stages - stage
         final, V = np.zeros(slab_size(left)), np.empty(slab_size(left))
         if arm.terminal is not None:
-            terminal_from(arm.terminal, good + bad, good, left, final)
+            final = slab_part(arm.terminal, good + bad, good, left)
         prior = arm.alpha + good, arm.beta + bad
         rewards = arm.reward_good[stage:], arm.reward_bad[stage:]
-        return PricedArm(*prior, *rewards, self.base[stage:], self.weight[stage:], final), V
+        state = PricedArm(*prior, *rewards, self.base[stage:], self.weight[stage:], final)
+        return lambda c: float(advantage(state, c, self._tol, V))
 
     def _single(self, group: int) -> bool:
         """Whether there is provably one crossing: the same price and rewards at all stages."""
@@ -438,12 +432,7 @@ class Calibration:
             if stage >= self.problem.horizon:
                 table[k] = self._rows(k).graph.mean - self.base[-1] / self.weight[-1]
                 continue
-            table[k] = guess = self._rows(k).table(stage)
-            if stages <= EXACT_STAGES:
-                step = FIRST_STEP * self._scale
-                stage_roots(self._arm(k), stage, guess, step, self._tol, table[k])
-                smaller = np.abs(table[k] - guess) > MAX_ERROR * self._scale  # another crossing
-                table[k, smaller] = guess[smaller]
+            table[k] = self._rows(k).table(stage)
         return table
 
 
@@ -484,18 +473,21 @@ class TickCalibration(Calibration):
         """Return the index of one state, without a table."""
 
         def make() -> float:
-            state, V = self._as_fresh_arm(stage, group, good, bad)
+            gain, before = self._advantage(stage, group, good, bad), 0.0
             surcharges = self._surcharges_below(self._ceiling(stage, group, good, bad), group)
-            find = tick_index if self.problem.stages <= LONG_STAGES else step_by_step(tick_index)
-            return float(find(state, surcharges, self._tol, V))
+            for j, c in enumerate(surcharges):
+                now = gain(c)
+                if now > 0.0:
+                    return float(c if j == 0 else crossing(c, surcharges[j - 1], now, before))
+                before = now
+            return float(surcharges[-1])
 
         return self._indices.get_or_make((stage, group, good, bad), make)
 
     def crossings(self, stage: int, group: int, good: int, bad: int) -> tuple[bool, list[float]]:
         """Return every zero of the interpolated advantage; the last is the index."""
-        state, V = self._as_fresh_arm(stage, group, good, bad)
         surcharges = self._surcharges_below(self._ceiling(stage, group, good, bad), group)
-        gains = [float(advantage(state, c, self._tol, V)) for c in surcharges]
+        gains = list(map(self._advantage(stage, group, good, bad), surcharges))
         roots = [
             float(crossing(surcharges[j], surcharges[j - 1], gains[j], gains[j - 1]))
             for j in range(len(gains) - 1, 0, -1)

@@ -14,28 +14,38 @@ import numpy as np
 from ..problem import ArmModel, DriftModel, MarkovModel, Problem, TwoLevelModel
 from ..support import Cache, Floats, Ints, InvalidArgument, Unsupported, refuse_over
 from .arm_states import EXACT, Grid
-from .belief_chains import ArmChain, coarse_belief_chain, drift_chain, two_level_chain
+from .belief_chains import (
+    ArmChain,
+    coarse_belief_chain,
+    drift_chain,
+    moves_of,
+    two_level_chain,
+)
 from .kernels.chains import Chains, settle, stage_margins
 
-KEPT = 16  # chains of beliefs
+CACHED_CHAINS = 16
 
 
 @singledispatch
 def make_chain(model: ArmModel, stages: int, grid: Grid) -> ArmChain:
-    """Make the states of an arm that moves at rest, for so many stages."""
+    """Make the states of an arm that moves at rest, for a number of stages."""
     raise TypeError(f"{model.word} arms stay as they are at rest")  # checked in the problem
 
 
 @make_chain.register
 def _(model: MarkovModel, stages: int, grid: Grid) -> ArmChain:
+    arrays = model.arrays
+
     def places(stats: Floats) -> tuple[Ints, Floats]:
         state = np.asarray(stats[..., 1:2], dtype=np.int64)
-        if state.size and not 0 <= int(state.min()) <= int(state.max()) < len(model.names):
+        if state.size and not 0 <= int(state.min()) <= int(state.max()) < len(arrays.names):
             raise InvalidArgument("statistics of an arm: no such state", field="stats")
         return state, np.ones(state.shape)
 
-    moves = model.moves(False), model.moves(True)
-    return ArmChain(*moves, *model.rewards, first=model.first_law, places=places)
+    rest, pull = (
+        moves_of(moves.after, moves.probabilities) for moves in (arrays.rest, arrays.pull)
+    )
+    return ArmChain(rest, pull, arrays.rest_reward, arrays.reward, arrays.first, places)
 
 
 make_chain.register(
@@ -58,7 +68,7 @@ def long_run_chain(model: ArmModel) -> ArmChain:
     return make_chain(model, 1, EXACT)
 
 
-_CACHE = Cache[tuple[ArmModel, int, Grid], ArmChain](KEPT)
+_CACHE = Cache[tuple[ArmModel, int, Grid], ArmChain](CACHED_CHAINS)
 
 
 class ChainStates:
@@ -131,10 +141,10 @@ class ChainValues:
         # what a pull earns in any state: less than nothing where it pays for resources
         bases = np.repeat([group.reward_base for group in problem.groups], sizes, axis=0).T
         self._values, self._rest = np.zeros((T + 1, states)), np.zeros((T, states))
-        self._index = np.zeros((T, states))
+        self._index, every = np.zeros((T, states)), np.ones(states, np.bool_)
         for t in range(T - 1, -1, -1):
             later, rest, index = self._values[t + 1], self._rest[t], self._index[t]
-            stage_margins(self.states.arrays, factors[t], later, rest, index)
+            stage_margins(self.states.arrays, factors[t], every, later, rest, index)
             index += bases[t]
             settle(rest, index, np.full(states, prices[t]), self._values[t])
 

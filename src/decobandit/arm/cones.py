@@ -98,7 +98,7 @@ class _Cone:
         first = max(tip, top - self._step - 2 * (self._grain - 1))
 
         def make() -> _Cone:
-            final = _part(self.values(top), tip, tip_good, top - first)
+            final = slab_part(self.values(top), tip, tip_good, top - first)
             setting = self.setting.later(first, tip_good, tip_bad)
             return _Cone(setting, final, top - first, self._cones.most)
 
@@ -106,10 +106,10 @@ class _Cone:
         return cone, first, tip, tip_good
 
 
-def _part(V: Floats, tip: int, tip_good: int, rows: int) -> Floats:
-    """Copy the states within `rows` pulls of a tip to a slab."""
-    starts = [slab_size(tip + n - 1) + tip_good for n in range(rows + 1)]
-    return np.concatenate([V[start : start + n + 1] for n, start in enumerate(starts)])
+def slab_part(slab: Floats, pulls: int, good: int, rows: int) -> Floats:
+    """Copy the states within `rows` pulls of a state to a slab of their own."""
+    starts = [slab_size(pulls + n - 1) + good for n in range(rows + 1)]
+    return np.concatenate([slab[start : start + n + 1] for n, start in enumerate(starts)])
 
 
 class Cones:

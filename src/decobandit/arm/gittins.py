@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..problem import Problem
+from ..problem import Problem, normal_excess
 from ..problem.kernels.layout import slab_size
 from ..support import Cache, Floats, Ints, Once, pool, worker_count
 from .calibration import FLAT_STAGES, Calibration, TickCalibration
@@ -246,8 +246,6 @@ def normal_indices(prior_pulls: float, pulls: int, discount: float) -> Floats:
     >>> normal_indices(1.0, 2, 0.8).round(4)
     array([0.505 , 0.3084, 0.2258])
     """
-    from scipy.special import ndtr  # late: scipy takes half a second to load
-
     depth = int(np.ceil(np.log(NEGLIGIBLE_DISCOUNT) / np.log(discount)))
     nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
     weights = weights / weights.sum()
@@ -263,9 +261,7 @@ def normal_indices(prior_pulls: float, pulls: int, discount: float) -> Floats:
             if n < MIN_QUADRATURE_PULLS:  # V is a sum of (m - c)^+: each exactly
                 bends = np.diff(worth, prepend=0.0) / np.diff(later, prepend=later[0] - 1.0)
                 bends = np.diff(bends[1:], prepend=0.0, append=1.0 / (1.0 - discount))
-                z = (later - mean[:, None]) / spread
-                above = np.exp(-0.5 * z * z) / np.sqrt(2.0 * np.pi) - z * ndtr(-z)
-                expected = spread * (above * bends).sum(axis=1)
+                expected = (normal_excess(later - mean[:, None], spread) * bends).sum(axis=1)
             else:
                 at = mean[:, None] + spread * nodes
                 there = np.interp(at, later, worth)

@@ -185,7 +185,7 @@ def class_graph(model: CategoricalModel, unit: int, rows: int) -> ArmGraph:
     ways = Compositions(L, rows + 1)
     counts = [ways.all(n) for n in range(rows + 1)]
     start = starts(np.array([len(row) for row in counts]))
-    chances = model.chances(np.concatenate(counts).astype(float))
+    probabilities = model.probabilities(np.concatenate(counts).astype(float))
     one = np.eye(L, dtype=np.int64)
     links = [ways.rank(row[:, None, :] + one).ravel() for row in counts[:-1]]
     links.append(np.zeros(len(counts[-1]) * L, dtype=np.int64))
@@ -193,9 +193,9 @@ def class_graph(model: CategoricalModel, unit: int, rows: int) -> ArmGraph:
         model,
         unit,
         start,
-        mean=chances @ np.array(model.values),
+        mean=probabilities @ np.array(model.values),
         widths=np.full(total, L),
-        weights=chances.ravel(),
+        weights=probabilities.ravel(),
         links=np.concatenate(links),
         place=lambda row, stats: ways.rank(stats.astype(np.int64)).astype(float),
     )
@@ -216,10 +216,11 @@ def _what_fits(L: int, rows: int) -> str:
 def own_graph(model: MarkovModel, unit: int, rows: int) -> ArmGraph:
     """Row n: the states that n pulls may lead to."""
     reached = [[int(model.initial()[1])]]
-    links = [model.links(state) for state in range(len(model.names))]
+    number_of_states = len(model.arrays.names)
+    links = [model.links(state) for state in range(number_of_states)]
     for _ in range(rows):
         reached.append(sorted({to for state in reached[-1] for _, to in links[state]}))
-    number = np.full((rows + 2, len(model.names)), -1, dtype=np.int64)
+    number = np.full((rows + 2, number_of_states), -1, dtype=np.int64)
     for n, row in enumerate(reached):
         number[n, row] = np.arange(len(row))
     pairs = [pair for row in reached for state in row for pair in links[state]]
@@ -231,9 +232,9 @@ def own_graph(model: MarkovModel, unit: int, rows: int) -> ArmGraph:
         model,
         unit,
         starts(np.array([len(row) for row in reached])),
-        mean=model.means[states],
+        mean=model.arrays.reward[states],
         widths=np.array([len(links[state]) for state in states]),
-        weights=np.array([chance for chance, _ in pairs]),
+        weights=np.array([probability for probability, _ in pairs]),
         links=np.maximum(number[after, [to for _, to in pairs]], 0),
         place=lambda row, stats: number[row, stats[..., 1].astype(np.int64)].astype(float),
     )

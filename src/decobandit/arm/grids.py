@@ -12,8 +12,8 @@ convexity; rewards of pulls are linear in the mean, the deployment's (deploy * m
 convex, maxima of convex functions are convex. Terminal tables must be convex in every row: others
 are refused (`arm_states.check_convex`).
 
-On a grid, the chances of a step are moved to states of the next row, their mean kept. Both ways to
-do so are monotone operators, and for convex f
+On a grid, the probabilities of a step are moved to states of the next row, their mean kept. Both
+ways to do so are monotone operators, and for convex f
 
     below: E_b[f] <= E[f] <= E_a[f] :above.
 
@@ -28,12 +28,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
-from ..problem import ArmModel, BernoulliModel, NormalModel, PoissonModel
+from ..problem import ArmModel, BernoulliModel, NormalModel, PoissonModel, normal_excess
 from ..support import Cache, Floats, Ints, refuse_over
 from .graph import NONE, NOWHERE, ArmGraph, starts
 from .kernels.graph import LAW, RUNS, Graph
@@ -43,11 +44,11 @@ Flags = npt.NDArray[np.bool_]
 
 POINTS = 512  # of the longest rows of lattices and counts, about, where nothing else is asked for
 COARSEST, FINEST = -3, 6  # how often they may be halved; points of a grid are points of finer ones
-KEPT = 16  # lattices
+CACHED_LATTICES = 16
 
 
 # Good and bad outcomes in units. Points are posterior means, the same in all rows: then a unit
-# leaves the mean of a state at a state, and narrow chances hardly move.
+# leaves the mean of a state at a state, and narrow probabilities hardly move.
 
 
 def good_grid(
@@ -127,7 +128,7 @@ def _good_rows(
 # kept.
 
 SUMS = 2048  # of the longest row, at most
-TAIL = 1e-7  # chance of a sum beyond the end of its row
+TAIL = 1e-7  # probability of a sum beyond the end of its row
 ROOM = 1 << 12  # counts that the next one may be, at first
 
 
@@ -200,7 +201,7 @@ def _ends(shape: float, rate: float, rows: int) -> tuple[Floats, Floats]:
 
 
 def _contracted(arrays: Graph, missing: Floats) -> Graph:
-    """Chances below the true ones in convex order; missing (states,): of the mean of the sum."""
+    """Return a law below the true one in convex order; missing (states,): what its mean lacks."""
     weights = arrays.weights.copy()
     for n in range(arrays.start.size - 2):
         low, high = arrays.start[n], arrays.start[n + 1]
@@ -216,7 +217,7 @@ def _contracted(arrays: Graph, missing: Floats) -> Graph:
 
 # Any model whose posterior mean and pulls decide all else, and whose V is convex in the mean: knots
 # are posterior means, the same in all rows. With G(c) = E(X - c)^+ of the next mean X, by the
-# model's `excess`, the chord law has at the point y_j the chance
+# model's `excess`, the chord law has at the point y_j the probability
 #
 #     w_j = (G(y_{j-1}) - G(y_j)) / (y_j - y_{j-1}) - (G(y_j) - G(y_{j+1})) / (y_{j+1} - y_j).
 #
@@ -224,8 +225,8 @@ def _contracted(arrays: Graph, missing: Floats) -> Graph:
 # there. The contraction: X is cut to [y_L, y_J] and goes to chords, which raise G between two
 # points by at most (y_{j+1} - y_j) w_j w_{j+1} / (w_j + w_{j+1}). Cutting lowers G above the mean
 # by G(y_J), and E(c - X)^+ below the mean by its value at y_L: L and J are the outermost points
-# where that is at least as much as chords add. Chances of one side then move to the mean, which is
-# a knot, until the mean is kept.
+# where that is at least as much as chords add. Probabilities of one side then move to the mean,
+# which is a knot, until the mean is kept.
 
 WIDEN = 3.0**0.5  # knots as dense as the cube root of a normal density: its sd times this
 SAME_MEAN = 1e-12  # rounding of a mean
@@ -308,7 +309,7 @@ def _mean_knots(model: ArmModel, points: int) -> Floats:
 
 
 def _chords(mean: Floats, later: Floats, G: Floats) -> tuple[Floats, Floats]:
-    """Chances (N, M) of the points of the next row, and how far a step leads beyond a law's end."""
+    """Return a law on the points of the next row, (N, M), and how far steps lead beyond its end."""
     j, D = np.arange(later.size), np.maximum(G - (mean[:, None] - later), 0.0)
     last = np.minimum((RARE * mean[:, None] < G).sum(axis=1), later.size - 1)
     missing = np.take_along_axis(G, last[:, None], axis=1)
@@ -371,17 +372,9 @@ MOST_LOST = 0.3  # of the variance by a contraction, in squares of the spacing
 TRIED, SECTIONS = 16, 4  # of contractions at once, and how often their range is narrowed
 
 
-def loss(c: Floats, sd: float | Floats) -> Floats:
-    """G(c) = E(X - c)^+ of X ~ N(0, sd^2)."""
-    from scipy.special import ndtr  # late: scipy takes half a second to load
-
-    z = c / sd
-    return np.asarray(sd * (np.exp(-0.5 * z * z) / np.sqrt(2.0 * np.pi) - z * ndtr(-z)))
-
-
 def chord_law(h: float, sd: float, reach: int) -> Floats:
-    """Chances of the points 0 .. reach; of what lies there or beyond; and how far beyond."""
-    G = loss(h * np.arange(-1.0, reach + 2.0), sd)
+    """Probabilities of the points 0 .. reach; of what lies there or beyond; and how far beyond."""
+    G = normal_excess(h * np.arange(-1.0, reach + 2.0), sd)
     inner = np.maximum((G[:-2] - 2.0 * G[1:-1] + G[2:]) / h, 0.0)
     return np.concatenate([inner, (G[:-2] - G[1:-1]) / h, G[1:-1]])
 
@@ -395,11 +388,13 @@ def contracted_sd(h: float, sd: float, reach: int) -> float:
     sure = largest == 0.0
     for _ in range(SECTIONS):
         tried = np.linspace(largest, high, TRIED + 1)[1:]
-        G = loss(np.append(left, left[-1] + h), tried[:, None])
+        G = normal_excess(np.append(left, left[-1] + h), tried[:, None])
         slope = np.diff(G) / h
         # the chord of a cell comes closest to the curve where the slopes agree
         at = np.clip(sd * ndtri(np.clip(1.0 + slope, 0.0, 1.0)), left, left + h)
-        below = np.flatnonzero(np.all(G[:, :-1] + slope * (at - left) <= loss(at, sd), axis=1))
+        below = np.flatnonzero(
+            np.all(G[:, :-1] + slope * (at - left) <= normal_excess(at, sd), axis=1)
+        )
         best = int(below[-1]) if below.size else -1
         if best + 1 < TRIED:
             high = float(tried[best + 1])
@@ -420,31 +415,33 @@ def contracted_law(h: float, sd: float, reach: int) -> Floats:
 
 def normal_graph(model: NormalModel, unit: int, rows: int, refine: int) -> ArmGraph:
     """On a lattice of about 512 * 2^refine points; a unit is a measurement with less noise."""
-    sd, noise, m0 = model.prior_sd, model.noise_sd / np.sqrt(unit), model.prior_mean
-    lattice = _CACHE.get_or_make(
-        (sd, noise, rows, refine), lambda: _Lattice(sd, noise, rows, refine)
-    )
+    noise, m0 = float(model.noise_sd / np.sqrt(unit)), model.prior_mean
+    ratio = float(f"{model.prior_sd / noise:.14g}")  # arms that differ by a factor share it
+    lattice = _CACHE.get_or_make((ratio, rows, refine), lambda: _Lattice(ratio, rows, refine))
 
     def place(row: Ints, stats: Floats) -> Floats:
         # of an arm whose prior mean is 0: sums less what the mean adds to them
         shift = (stats[..., 1] - m0 * stats[..., 0]) / (model.prior_pulls + stats[..., 0])
-        return np.asarray(shift / lattice.spacing + lattice.half[row])
+        return np.asarray(shift / (noise * lattice.spacing) + lattice.half[row])
 
     def shifted(arrays: Graph) -> ArmGraph:
-        return ArmGraph(arrays._replace(mean=m0 + arrays.mean), model, unit, 1, False, place)
+        mean = m0 + noise * arrays.mean
+        weights = np.where(lattice.is_distance(arrays), noise, 1.0) * arrays.weights
+        arrays = arrays._replace(mean=mean, weights=weights)
+        return ArmGraph(arrays, model, unit, 1, False, place)
 
-    return replace(shifted(lattice.above), contract=lambda: shifted(lattice.below()))
+    return replace(shifted(lattice.above), contract=lambda: shifted(lattice.below))
 
 
 class _Lattice:
-    """Means of an arm whose prior mean is 0."""
+    """Means of an arm whose prior mean is 0 and whose noise has a standard deviation of 1."""
 
-    def __init__(self, prior_sd: float, noise_sd: float, rows: int, refine: int) -> None:
+    def __init__(self, prior_sd: float, rows: int, refine: int) -> None:
         finer = 2.0 ** (refine - COARSEST)
-        of_prior = (noise_sd / prior_sd) ** 2
+        of_prior = prior_sd**-2.0
         pulls = np.arange(rows + 2.0)
-        left_over = noise_sd**2 / (of_prior + pulls)
-        step_sd = np.sqrt(left_over[:-1] * left_over[1:]) / noise_sd
+        left_over = 1.0 / (of_prior + pulls)
+        step_sd = np.sqrt(left_over[:-1] * left_over[1:])
         row_sd = prior_sd * np.sqrt(pulls[:-1] / (of_prior + pulls[:-1]))
         h = 2.0 * REACH * max(row_sd[-1], 1e-300) / CELLS
         self.half = (np.ceil(REACH * row_sd / h - 1e-9) * finer).astype(np.int64)
@@ -460,9 +457,17 @@ class _Lattice:
         ]
         self.above = self._graph([chord_law(*step) for step in self._steps], even=False)
 
+    @cached_property
     def below(self) -> Graph:
-        """Return the graph whose laws are contracted: a lower bound."""
+        """The graph whose laws are contracted: a lower bound."""
         return self._graph([contracted_law(*step) for step in self._steps], even=True)
+
+    @staticmethod
+    def is_distance(graph: Graph) -> npt.NDArray[np.bool_]:
+        """Return which weights of laws are distances, the last third of each, not probabilities."""
+        sizes = np.diff(graph.at)
+        within = np.arange(graph.weights.size) - np.repeat(graph.at[:-1], sizes)
+        return np.asarray(3 * within >= 2 * np.repeat(sizes, sizes))
 
     def _graph(self, laws: Sequence[Floats], even: bool) -> Graph:
         return Graph(
@@ -478,4 +483,4 @@ class _Lattice:
         )
 
 
-_CACHE = Cache[tuple[float, float, int, int], _Lattice](KEPT)
+_CACHE = Cache[tuple[float, int, int], _Lattice](CACHED_LATTICES)

@@ -155,7 +155,7 @@ class OneArmValues:
         """Return the dual function at these prices."""
         groups = self.problem.groups
         first = sum(group.count * self._tables.first_value(k) for k, group in enumerate(groups))
-        return float(first + self.problem.pulls @ self.prices + self.problem.charged_budget)
+        return float(first + self.problem.pulls @ self.prices + self.problem.charged_supply)
 
     def values(self, stage: int, group: int) -> Floats:
         """V of all states that an arm of a group can be in at a stage 0 .. stages.
@@ -382,6 +382,7 @@ class _Chains(ChainValues):
 
     def terms(self, stage: int, group: int, stats: Floats) -> Terms:
         arms = self.problem.groups[group]
-        reward = float(arms.reward_factor[stage] * arms.model.mean(stats))
+        mean = float(arms.model.mean(stats))
+        reward = float(arms.reward_base[stage] + arms.reward_factor[stage] * mean)
         index, _ = self.read(self.index(stage, group)[:, None], group, stats)
         return Terms(reward, float(index[0]) - reward)

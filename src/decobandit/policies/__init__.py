@@ -14,7 +14,6 @@ from ..support.lazy import lazy_names
 if TYPE_CHECKING:
     from .allocation import ArmIndex as ArmIndex
     from .allocation import Cost as Cost
-    from .allocation import Distribution as Distribution
     from .allocation import Weighed as Weighed
     from .allocation import check_pulls as check_pulls
     from .allocation import next_stage as next_stage
@@ -51,7 +50,6 @@ if TYPE_CHECKING:
     from .path_search import choose_path as choose_path
     from .posterior_bounds import BayesUcbPolicy as BayesUcbPolicy
     from .posterior_bounds import OgiPolicy as OgiPolicy
-    from .randomised import RandomisedPolicy as RandomisedPolicy
     from .recommendation import NamedIndex as NamedIndex
     from .recommendation import Recommendation as Recommendation
     from .recommendation import indices_of_arm as indices_of_arm

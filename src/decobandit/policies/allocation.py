@@ -14,14 +14,14 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from ..joint import distinct_rows
 from ..problem import TIE_SIGNS, Problem, State, States, TieRule, tie_tolerance
 from ..support import Floats, Ints, InvalidArgument, read_only, shown
 from .kernels.index_play import index_chances
 
 Counts = npt.NDArray[np.integer]  # of outcomes: whole numbers of any width
 Allowed = npt.NDArray[np.bool_]
-Distribution = list[tuple[tuple[int, ...], float]]  # arms to pull, probability
-Allotments = list[tuple[tuple[int, ...], float]]  # pulls of every arm, probability
+Allotments = tuple[Ints, Ints, Floats]  # rows of states (A,), pulls (A, K), probabilities (A,)
 Ways = Sequence[tuple[State, float]]  # states that may hold, probability
 
 # Cost of a policy, besides solving for the prices that it may need:
@@ -182,13 +182,15 @@ def sole_arm(pulls: Sequence[int], policy: str) -> tuple[int]:
     return (list(pulls).index(1),)
 
 
-def chances_by_table(problem: Problem, index: Floats, ties: TieRule, states: States) -> Floats:
+def probabilities_by_table(
+    problem: Problem, index: Floats, ties: TieRule, states: States
+) -> Floats:
     """Return the largest index, averaged over pending outcomes; index (groups, slab)."""
     groups = [problem.groups[k] for k in problem.group_of_arm]
     alpha = np.array([group.alpha for group in groups])
     beta = np.array([group.beta for group in groups])
     pending = np.ascontiguousarray(pending_in(states), dtype=np.int64)
-    chances = np.empty(pending.shape)
+    probabilities = np.empty(pending.shape)
     index_chances(
         read_only(np.ascontiguousarray(index)),
         problem.group_of_arm,
@@ -200,47 +202,57 @@ def chances_by_table(problem: Problem, index: Floats, ties: TieRule, states: Sta
         allowed_in(states),
         tie_tolerance(problem),
         *TIE_SIGNS[ties],
-        chances,
+        probabilities,
     )
-    return chances
+    return probabilities
 
 
-def distinct_rows(states: States) -> tuple[States, Ints]:
+def distinct_states(states: States) -> tuple[States, Ints]:
     """Different joint states, and where each of `states` is among them, (E,)."""
     flat = states.stats.reshape(len(states), -1)
     _, first, place = np.unique(flat, axis=0, return_index=True, return_inverse=True)
     return States(states.problem, states.stats[first]), place.reshape(-1)
 
 
-def chances_by_asking(ask: Callable[[State], Allotments], states: States) -> Floats:
-    """Asked in each state; what goes to arms that are not allowed is shared by the others."""
-    rows, place = distinct_rows(states)
-    chances = np.zeros(rows.stats.shape[:2])
-    for e in range(len(rows)):
-        for allotment, chance in ask(rows.state(e)):
-            chances[e] += chance * np.array(allotment) / sum(allotment)
-    return restricted(chances[place], states.allowed)
+def distinct_arms(states: States) -> tuple[list[Floats], Ints]:
+    """Return the distinct statistics of the arms of each group; where every arm's are, (E, K).
+
+    Places count through the groups.
+    """
+    parts, first = list[Floats](), 0
+    where = np.empty(states.stats.shape[:2], dtype=np.int64)
+    for k, group in enumerate(states.problem.groups):
+        stats = states.of_group(k)
+        rows = stats.reshape(-1, stats.shape[-1])
+        if group.model.finite:  # whole numbers
+            at, place = distinct_rows(rows)
+        else:
+            _, at, place = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+        where[:, group.members] = first + place.reshape(stats.shape[:2])
+        parts.append(rows[at])
+        first += len(at)
+    return parts, where
 
 
-def restricted(chances: Floats, allowed: Allowed | None) -> Floats:
+def restricted(probabilities: Floats, allowed: Allowed | None) -> Floats:
     """Chances of the arms allowed, scaled up to 1; even where they have none."""
     if allowed is None:
-        return chances
-    shares = np.where(allowed, chances, 0.0)
+        return probabilities
+    shares = np.where(allowed, probabilities, 0.0)
     total = shares.sum(axis=1, keepdims=True)
     even = allowed / allowed.sum(axis=1, keepdims=True)
     return np.asarray(np.where(total > 0.0, shares / np.where(total > 0.0, total, 1.0), even))
 
 
-def drawn_arms(chances: Floats, units: int, rng: np.random.Generator) -> Ints:
-    """Units of every arm, (E, K): on average `units` times its chance, and within 1 of it."""
-    edges = np.cumsum(chances, axis=1)
+def drawn_arms(probabilities: Floats, units: int, rng: np.random.Generator) -> Ints:
+    """Units of every arm, (E, K): on average `units` times its probability, and within 1 of it."""
+    edges = np.cumsum(probabilities, axis=1)
     if units > 1:  # each edge is moved by the same fraction of a unit, then rounded down
         steps = np.floor(units * edges / edges[:, -1:] + rng.random((len(edges), 1)))
         steps[:, -1] = units
         return np.asarray(np.diff(steps, axis=1, prepend=0.0), dtype=np.int64)
-    arm = (rng.random(len(chances))[:, None] * edges[:, -1:] >= edges[:, :-1]).sum(axis=1)
-    return np.asarray(arm[:, None] == np.arange(chances.shape[1]), dtype=np.int64)
+    arm = (rng.random(len(probabilities))[:, None] * edges[:, -1:] >= edges[:, :-1]).sum(axis=1)
+    return np.asarray(arm[:, None] == np.arange(probabilities.shape[1]), dtype=np.int64)
 
 
 def check_pulls(policy: str, problem: Problem, stage: int, pulls: Ints) -> None:

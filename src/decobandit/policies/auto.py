@@ -10,6 +10,7 @@
                                     of deco-repriced, knowledge-gradient, greedy and deco; else
                                     deco-repriced. Non-binary outcomes: the best of deco and greedy
     arms that move at rest          deco
+    arms of unknown variance        the best of knowledge-gradient, thompson and greedy
 
 The best is the one of largest value, computed exactly where that takes few states. Otherwise
 candidates are compared on common draws, and the first is replaced only by one that earns more by
@@ -26,20 +27,22 @@ import numpy as np
 from ..joint import count_states
 from ..problem import Problem, State
 from .base import Policy
-from .catalogue import make_policies
+from .catalogue import make_policies, policy_class
 from .context import Context
+from .index_policy import same_rewards
 from .names import DEFAULT_POLICY
 from .path_search import exact_value, on_common_draws
 
 # joint states of all stages up to which the exact optimum is used
 OPTIMUM_STATES = 1_000_000
 OPTIMUM_STATES_NON_BINARY = 20_000  # whose recursion is not compiled
-SHORT = 5  # stages of batches up to which prices of single stages are a poor guide
+SHORT_STAGES = 5  # stages of batches up to which prices of single stages are a poor guide
 # states that are kept to compute the value of a candidate exactly
 EXACT_STATES, EXACT_STATES_SHORT = 20_000, 200_000
 SAMPLED_PULLS = 5_000  # pulls of an episode times arms up to which candidates are simulated
 DRAWS, PER_DRAW = 1000, 2
-ERRORS = 3.0  # standard errors by which a rival must earn more on common draws
+OF_UNKNOWN_VARIANCE = ("knowledge-gradient", "thompson", "greedy")
+MIN_Z = 3.0  # standard errors by which a rival must earn more on common draws
 
 
 class AutoPolicy(Policy):
@@ -77,6 +80,8 @@ class AutoPolicy(Policy):
 def _candidates(context: Context) -> tuple[str, ...]:
     """Names of the policies to compare, the one for larger problems first."""
     problem = context.problem
+    if not all(group.model.known_variance for group in problem.groups):
+        return tuple(name for name in OF_UNKNOWN_VARIANCE if _serves(name, problem))
     if problem.is_restless and not problem.may_wait:
         return ("deco",)
     if problem.may_wait:
@@ -86,7 +91,7 @@ def _candidates(context: Context) -> tuple[str, ...]:
     if problem.repeat:
         if not problem.is_binary:
             return ("deco", "greedy")
-        if problem.horizon > SHORT and _steady_rewards(problem):
+        if problem.horizon > SHORT_STAGES and same_rewards(problem, 0, problem.stages):
             return ("deco-repriced",)
         return ("deco-repriced", "knowledge-gradient", "greedy", "deco")
     first = "deco-calibrated" if problem.is_binary else "fh-gittins"
@@ -97,10 +102,8 @@ def _candidates(context: Context) -> tuple[str, ...]:
     return (first, "knowledge-gradient")
 
 
-def _steady_rewards(problem: Problem) -> bool:
-    return all(
-        bool(np.all(reward == reward[0])) for group in problem.groups for reward in group.rewards
-    )
+def _serves(name: str, problem: Problem) -> bool:
+    return policy_class(name).refusal(problem) is None
 
 
 def _has_last_reward(problem: Problem) -> bool:
@@ -130,7 +133,7 @@ def _best(policies: Sequence[Policy]) -> Policy:
     """Return the policy of largest value; the first among equals, and where none can be told."""
     if len(policies) == 1:
         return policies[0]
-    short = policies[0].problem.horizon <= SHORT
+    short = policies[0].problem.horizon <= SHORT_STAGES
     limit = EXACT_STATES_SHORT if short else EXACT_STATES
     try:
         values = [exact_value(policy, limit).value for policy in policies]
@@ -147,5 +150,5 @@ def _best_on_draws(policies: Sequence[Policy]) -> Policy:
     sample = on_common_draws(policies, DRAWS, PER_DRAW)
     gains = [sample.difference(rival.name, first.name) for rival in rivals]
     largest = max(range(len(rivals)), key=lambda i: gains[i].value)
-    better = gains[largest].value > ERRORS * gains[largest].value_se
+    better = gains[largest].value > MIN_Z * gains[largest].value_se
     return rivals[largest] if better else first

@@ -6,11 +6,11 @@ where a policy has it:
     stage_index     index of every state of an arm, as a table: exact evaluation and simulation then
                     run compiled, and trials average over pending outcomes arm by arm
     play            a compiled loop of its own for simulated episodes
-    distribution    allocation probabilities of a randomised policy: exact evaluation
     weigh           what each arm is worth while outcomes are pending, where no arm has an index of
                     its own: trials
     allocate_many   pulls of every arm in many states at once
-    probabilities   the share of a stage's pulls that each arm gets on average, likewise
+    probabilities   the share of a stage's pulls that each arm gets on average, likewise: designs,
+                    and exact evaluation of a randomised policy
 
 One class serves every outcome model and batch size; what it cannot do it says in `refusal`.
 
@@ -32,18 +32,16 @@ from .allocation import (
     Allotments,
     ArmIndex,
     Cost,
-    Distribution,
     Ways,
     Weighed,
     ask_each,
-    chances_by_asking,
-    chances_by_table,
     checked_state,
     from_table,
     largest_arms,
     next_stage,
     of_allowed,
     once_each,
+    probabilities_by_table,
     restricted,
 )
 from .comparison import Comparison, compare_arms
@@ -52,7 +50,7 @@ from .names import POLICIES
 from .requirements import NOT_RESTLESS, Requirement
 
 if TYPE_CHECKING:
-    from ..arm import Cones, OneArmValues
+    from ..arm import Cones
     from .kernels.episodes import Episodes
 
 
@@ -242,15 +240,22 @@ class Policy(Shown, ABC):
 
         return ask_each(ask, states, drawn=drawn)
 
-    def allotments(self, stage: int, state: State) -> Allotments:
-        """Return the possible allocations with their probabilities."""
-        if self.has_distribution:
-            arms = self.problem.n_arms
-            return [
-                (once_each(chosen, arms), chance)
-                for chosen, chance in self.distribution(stage, state)
-            ]
-        return [(self.allocation(stage, state), 1.0)]
+    def allotments(self, stage: int, states: States) -> Allotments:
+        """Return all allocations that may be made in each state, with their probabilities.
+
+        Rows of `states` (A,), pulls of every arm (A, K) and probabilities (A,), for exact values.
+        """
+        if not self.draws_arms:
+            every = np.arange(len(states))
+            return every, self.allocate_many(stage, states), np.ones(len(states))
+        if not self.has_probabilities or round(self.problem.pulls[stage]) != 1:
+            raise InvalidArgument(
+                f"policy {self.name!r} draws pulls, or breaks ties, at random and does not "
+                "tell the probabilities: simulate it"
+            )
+        probabilities = self.probabilities(stage, states)
+        rows, arms = np.nonzero(probabilities)
+        return rows, np.eye(self.problem.n_arms, dtype=np.int64)[arms], probabilities[rows, arms]
 
     def probabilities(
         self, stage: int, states: States, rng: np.random.Generator | None = None
@@ -262,11 +267,9 @@ class Policy(Shown, ABC):
         policy that draws and does not tell its probabilities: then what it drew.
         """
         if self.has_table and self.problem.pulls[stage] == 1:
-            return chances_by_table(self.problem, self.stage_index(stage), self.ties, states)
-        if self.problem.repeat or (self.randomised and not self.has_distribution):
-            drawn = self.allocate_many(stage, states, rng)
-            return restricted(drawn / drawn.sum(axis=1, keepdims=True), states.allowed)
-        return chances_by_asking(lambda state: self.allotments(stage, state), states)
+            return probabilities_by_table(self.problem, self.stage_index(stage), self.ties, states)
+        pulls = self.allocate_many(stage, states, rng)
+        return restricted(pulls / pulls.sum(axis=1, keepdims=True), states.allowed)
 
     def posteriors_by(self, rules: Rules) -> Comparison:
         """Posterior probabilities used at interim looks, by margin and comparison of the rules."""
@@ -344,10 +347,6 @@ class Policy(Shown, ABC):
         """Play stages first..last-1 of all episodes."""
         raise NotImplementedError(f"policy {self.name!r} has no loop of its own")
 
-    def distribution(self, stage: int, state: State) -> Distribution:
-        """Return the arms that may be pulled, with their probabilities."""
-        raise NotImplementedError(f"policy {self.name!r} does not tell its probabilities")
-
     @classmethod
     def plays_compiled(cls) -> bool:
         """Whether episodes are simulated in compiled code, from a table or by `play`."""
@@ -369,12 +368,14 @@ class Policy(Shown, ABC):
         return type(self).play is not Policy.play
 
     @property
-    def has_distribution(self) -> bool:
-        """Whether the policy defines `distribution`."""
-        return type(self).distribution is not Policy.distribution
+    def has_probabilities(self) -> bool:
+        """Whether `allotments` has all that may be pulled, with probabilities: for exact values."""
+        told = type(self).probabilities is not Policy.probabilities
+        listed = type(self).allotments is not Policy.allotments
+        return not self.draws_arms or self.has_table or told or listed
 
     @property
-    def has_chances(self) -> bool:
+    def is_vectorised(self) -> bool:
         """Whether `probabilities` handles all states at once, without a call per state."""
         return self.has_table or type(self).probabilities is not Policy.probabilities
 
@@ -409,10 +410,6 @@ class Policy(Shown, ABC):
 
     def price(self, stage: int) -> float | None:
         """Return the price of a pull that the index is compared with; None if there is none."""
-        return None
-
-    def tables_at(self, prices: Floats) -> OneArmValues | None:
-        """Return the one-arm tables at these prices if the policy holds them."""
         return None
 
     def weigh(self, stage: int, ways: Ways, taken: tuple[int, ...]) -> Weighed | None:

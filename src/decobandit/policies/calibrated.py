@@ -26,7 +26,7 @@ from ..support import Floats, InvalidArgument
 from .allocation import ArmIndex, Cost
 from .context import Context
 from .index_policy import IndexPolicy
-from .requirements import no_windows, single_pulls
+from .requirements import known_variances, no_windows, single_pulls
 
 TABLE_STAGES = 200  # up to here tables of all stages take a second or less
 FLAT_PATH = PricePath()
@@ -65,7 +65,7 @@ class CalibratedPolicy(IndexPolicy):
     name = "calibrated"
     symmetric = True
     cost: Cost = "tables"
-    requires = (single_pulls, no_windows)
+    requires = (single_pulls, no_windows, known_variances)
     knots_beyond = FLAT_STAGES  # as in `calibrated`
 
     def __init__(

@@ -130,9 +130,9 @@ def policy_class(name: str, *, places: bool = True) -> type[Policy]:
             )
         if "" not in sys.path and os.getcwd() not in sys.path:
             sys.path.append(os.getcwd())  # as `python -m` does
-        kind = _imported(name, name)
+        policy_type = _imported(name, name)
         _allowed.add(name)
-        return kind
+        return policy_type
     more = "; or package.module:Class" if places else ""
     names = policy_names()
     near = get_close_matches(name.lower(), names, n=1)
@@ -156,16 +156,16 @@ def _imported(where: str, name: str) -> type[Policy]:
         if error.name is not None and not f"{module}.".startswith(f"{error.name}."):
             raise  # the module is there, and imports one that is not
         raise InvalidArgument(f"policy {name!r}: there is no module {error.name!r}") from None
-    kind = vars(loaded).get(attribute)
-    if kind is None:
+    policy_type = vars(loaded).get(attribute)
+    if policy_type is None:
         raise InvalidArgument(f"policy {name!r}: {module} has no {attribute!r}")
-    if not (isinstance(kind, type) and issubclass(kind, Policy)):
+    if not (isinstance(policy_type, type) and issubclass(policy_type, Policy)):
         raise InvalidArgument(
             f"policy {name!r}: {attribute} is not a subclass of decobandit.Policy"
         )
-    if not kind.name:
+    if not policy_type.name:
         raise InvalidArgument(f"policy {name!r}: the class has no name; give it one: name = '...'")
-    return kind
+    return policy_type
 
 
 # -- policies -----------------------------------------------------------------------------------
@@ -241,7 +241,10 @@ def make_policies(
         else _checked(policy, context.problem)
         for policy in policies
     ]
-    made_policies = [kind if isinstance(kind, Policy) else _make(kind, context) for kind in classes]
+    made_policies = [
+        policy_type if isinstance(policy_type, Policy) else _make(policy_type, context)
+        for policy_type in classes
+    ]
     names = {policy for policy in policies if isinstance(policy, str)}
     pairs = zip(policies, made_policies, strict=True)
     return [policy for name, policy in pairs if name != DEFAULT_POLICY or policy.name not in names]
@@ -252,9 +255,9 @@ def picked_name(context: Context, name: str) -> str:
     return make_policies(context, [name])[0].name if name == DEFAULT_POLICY else name
 
 
-def _make(kind: type[Policy], context: Context) -> Policy:
-    kind.check_serves(context.problem)
-    return kind.make(context)
+def _make(policy_type: type[Policy], context: Context) -> Policy:
+    policy_type.check_serves(context.problem)
+    return policy_type.make(context)
 
 
 def _checked(policy: object, problem: Problem) -> Policy:
@@ -281,7 +284,7 @@ def _neither(policy: object) -> str:
 
 def make_successor(context: Context, policy: str | Policy, true_horizon: int) -> Policy:
     """Return the policy that takes over after the planned horizon, up to a later true one."""
-    kind, ties = (
+    policy_type, ties = (
         (policy_class(policy), context.ties)
         if isinstance(policy, str)
         else (type(policy), policy.ties)
@@ -289,8 +292,8 @@ def make_successor(context: Context, policy: str | Policy, true_horizon: int) ->
     actual = true_problem(context.problem, None, true_horizon)
     later = replace(context, problem=actual, ties=ties, fixed_solution=None, parameters=None)
     if actual.repeat:  # nothing is tuned at the planned end
-        return _make(kind, later)
-    return kind.successor(later, context.problem.horizon)
+        return _make(policy_type, later)
+    return policy_type.successor(later, context.problem.horizon)
 
 
 def check_subject(problem: object, policy: object) -> Problem:

@@ -460,20 +460,20 @@ def best_probabilities(a: Floats, b: Floats, low: Floats, span: Floats) -> Float
     floor = np.where(varying, -np.inf, kinds[:, 2]).max()  # deterministic rewards
     equal = varying.all() and np.ptp(kinds[:, 2:], axis=0).max() == 0.0
     many = equal and len(kinds) >= _COMMON_POINTS_KINDS
-    chances = _best_at_common_points(kinds, counts) if many else np.zeros(len(kinds))
+    probabilities = _best_at_common_points(kinds, counts) if many else np.zeros(len(kinds))
     for i, kind in enumerate(() if many else kinds):
         if varying[i]:
             rivals = counts - (np.arange(len(kinds)) == i)
-            chances[i] = _chance(kind, kinds[varying], rivals[varying], floor)
+            probabilities[i] = _probability(kind, kinds[varying], rivals[varying], floor)
         elif kind[2] == floor:
             below = [cdf(k[0], k[1], _odds(np.array([floor]), k))[0] for k in kinds]
-            chances[i] = np.prod(np.where(varying, below, 1.0) ** counts) / counts[i]
-    chances = chances[place.reshape(-1)]
-    return np.asarray(chances / chances.sum(), dtype=np.float64)
+            probabilities[i] = np.prod(np.where(varying, below, 1.0) ** counts) / counts[i]
+    probabilities = probabilities[place.reshape(-1)]
+    return np.asarray(probabilities / probabilities.sum(), dtype=np.float64)
 
 
 def _best_at_common_points(kinds: Floats, counts: npt.NDArray[np.int64]) -> Floats:
-    """Chances of many kinds of the same rewards: F of every kind is needed at every point once."""
+    """Return P(best) of many laws of equal rewards: each law is evaluated at every point once."""
     cuts = np.unique(np.concatenate([_BENDS, *(_quantiles(a, b) for a, b in kinds[:, :2])]))
     if cuts.size > _MAX_PIECES:
         cuts = cuts[np.linspace(0, cuts.size - 1, _MAX_PIECES + 1).astype(np.int64)]
@@ -490,8 +490,8 @@ def _best_at_common_points(kinds: Floats, counts: npt.NDArray[np.int64]) -> Floa
     return np.asarray((density * before * after * same_kind) @ weights, dtype=np.float64)
 
 
-def _chance(kind: Floats, kinds: Floats, rivals: npt.NDArray[np.int64], floor: float) -> float:
-    """Chance of one arm against `rivals` many of each kind, and against `floor`."""
+def _probability(kind: Floats, kinds: Floats, rivals: npt.NDArray[np.int64], floor: float) -> float:
+    """Return P(best) of one arm against `rivals` arms of each law, and against `floor`."""
     a, b = kind[:2]
     points = [_quantiles(a, b), _BENDS]
     for other in kinds:

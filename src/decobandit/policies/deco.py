@@ -19,15 +19,14 @@ planned end, and used to the true end (`ReplannedDecoPolicy`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cached_property
-from typing import Any, Self
+from collections.abc import Callable, Sequence
+from functools import cached_property, partial
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from ..arm import Cones, OneArmValues, Terms
-from ..arm.kernels.transitions import beta_binomial
 from ..prices import (
     DualSolution,
     MoneyPlan,
@@ -38,12 +37,13 @@ from ..prices import (
 )
 from ..problem import DEFAULT_TIES, Problem, State, States, Stats, TieRule, remaining_problem
 from ..support import Floats, Ints, InvalidArgument
-from .allocation import ArmIndex
+from .allocation import ArmIndex, distinct_arms
 from .base import Policy
 from .context import Context
 from .index_policy import IndexPolicy
 from .kernels.batch_units import share_each
 from .kernels.episodes import Episodes, pull
+from .requirements import Requirement, known_variances
 from .restless import ChainTies
 from .shares import in_parts
 
@@ -57,7 +57,8 @@ def limit_prices(solution: DualSolution) -> dict[str, Any]:
     return {name: price for name, price in prices.items() if price is not None}
 
 
-Lookup = Callable[[int, Ints, Ints], Floats]  # (group, pulls, good): (states, columns)
+Lookup = Callable[[int, Floats], Floats]  # (group, stats): (states, columns)
+FEW_STATES = 8  # whose indices are found one by one, without the table of a stage
 
 
 class DecoPolicy(IndexPolicy):
@@ -92,6 +93,7 @@ class DecoPolicy(IndexPolicy):
     symmetric = True
     plans_budget = plans_resources = True
     serves_restless = True
+    requires: ClassVar[tuple[Requirement, ...]] = (known_variances,)
     at_fixed_prices = True
 
     def __init__(
@@ -141,9 +143,6 @@ class DecoPolicy(IndexPolicy):
         if self.batches or self.problem.may_wait or not self.problem.is_binary:
             return self
         return DecoPolicy(self.problem, self.prices, ties=self.ties, cones=cones)
-
-    def tables_at(self, prices: Floats) -> OneArmValues | None:
-        return self.relaxation if np.array_equal(prices, self.prices) else None
 
     # -- single pulls -------------------------------------------------------------------------
 
@@ -235,11 +234,11 @@ class DecoPolicy(IndexPolicy):
     def _plans(self) -> list[tuple[MoneyPlan, DecoPolicy]]:
         """DeCo at lower and higher prices of money, for more or less money than planned."""
         plans = money_plans(self.problem, self.money_price)
-        made = [
+        policies = [
             type(self)(self.problem, plan.prices, ties=self.ties, money_price=plan.money_price)
             for plan in plans
         ]
-        return list(zip(plans, made, strict=True))
+        return list(zip(plans, policies, strict=True))
 
     def unit_values_at(self, stage: int, states: States, rng: np.random.Generator | None) -> Floats:
         """Between the two plans that are expected to take more and less than is left."""
@@ -254,71 +253,43 @@ class DecoPolicy(IndexPolicy):
             weight = np.maximum(1.0 - np.abs(place - plan), 0.0)
             rows, (_, policy) = weight > 0.0, self._plans[plan]
             if rows.any():
-                own = IndexPolicy.unit_values_at(policy, stage, states.rows(rows), rng)
-                values[rows] += weight[rows, None, None] * own
+                planned = IndexPolicy.unit_values_at(policy, stage, states.rows(rows), rng)
+                values[rows] += weight[rows, None, None] * planned
         return values
 
     def share_units(self, stage: int, states: States, rng: np.random.Generator | None) -> Ints:
-        if self.problem.is_binary:
-            group, n, g, where = distinct_states(states)
-            values = values_of_states(self.relaxation, stage, group, n, g)
-            return knapsacks(values, where, states.allowed)
-        E, K = states.stats.shape[:2]
-        worth = np.empty((E, K, self.problem.units + 1))
-        for k, arms in enumerate(self.problem.groups):
-            worth[:, list(arms.members)] = self.relaxation.unit_values(stage, k, states.of_group(k))
-        return knapsacks(worth.reshape(E * K, -1), np.arange(E * K).reshape(E, K), states.allowed)
+        return shared_units(self.relaxation, stage, states)
 
 
-FEW_STATES = 8  # whose indices are found one by one, without the table of a stage
+def shared_units(relaxation: OneArmValues, stage: int, states: States) -> Ints:
+    """Return the units of every arm that maximise the sum of their values Q, (E, K)."""
+    parts, where = distinct_arms(states)
+    values = values_of_arms(relaxation.problem, parts, partial(relaxation.unit_values, stage))
+    return knapsacks(values, where, states.allowed)
 
 
-def distinct_states(states: States) -> tuple[Ints, Ints, Ints, Ints]:
-    """Group, pulls and good outcomes of the different states of single arms; where each arm is.
+def values_of_arms(problem: Problem, parts: Sequence[Floats], lookup: Lookup) -> Floats:
+    """Return `lookup(group, stats)` (S, columns) of the states of every group, joined.
 
-    The first three (states,), grouped by group; the last (E, K), positions among them.
+    Where some outcomes of a unit of binary arms are pending, the average over what they may be.
     """
-    problem, pulls, good = states.problem, states.pulls, states.good
-    most = int(pulls.max(initial=0)) + 1
-    code = (problem.group_of_arm * most + pulls) * most + good
-    codes, where = np.unique(code, return_inverse=True)
-    group, rest = np.divmod(codes, most * most)
-    n, g = np.divmod(rest, most)
-    return group, n, g, where.reshape(pulls.shape).astype(np.int64)
-
-
-def values_of_states(relaxation: OneArmValues, stage: int, group: Ints, n: Ints, g: Ints) -> Floats:
-    """Q of 0, 1, .. units in states of several groups, (states, units + 1)."""
-
-    def lookup(k: int, n: Ints, g: Ints) -> Floats:
-        return relaxation.unit_values(stage, k, np.stack([g, n - g], axis=-1))
-
-    return over_groups(relaxation, group, n, g, lookup)
-
-
-def over_groups(relaxation: OneArmValues, group: Ints, n: Ints, g: Ints, lookup: Lookup) -> Floats:
-    """Apply `lookup(k, n, g)` to states of whole units of each group k, for all states.
-
-    Where some outcomes of a unit are pending, the average over what they may be.
-    """
-    unit = relaxation.problem.unit
-    masks = [(group == k, int(k)) for k in np.unique(group)]
-    out: Floats | None = None
-    for mask, k in masks:
-        complete = np.flatnonzero(mask & (n % unit == 0))
-        values = lookup(k, n[complete], g[complete])
-        if out is None:
-            out = np.empty((group.size, values.shape[1]))
-        out[complete] = values
-        arms = relaxation.problem.groups[k]
-        for i in np.flatnonzero(mask & (n % unit > 0)):
-            missing = unit - int(n[i]) % unit
-            chance = np.empty(missing + 1)
-            beta_binomial(arms.alpha + g[i], arms.beta + n[i] - g[i], missing, chance)
-            more = np.arange(missing + 1)
-            out[i] = chance @ lookup(k, np.full(more.size, n[i] + missing), g[i] + more)
-    assert out is not None
-    return out
+    values = []
+    for k, stats in enumerate(parts):
+        model = problem.groups[k].model
+        missing = (-model.pulls(stats) % problem.unit).astype(np.int64)
+        if not problem.is_binary or not missing.any():
+            values.append(lookup(k, stats))
+            continue
+        averages = np.empty(len(stats), dtype=object)
+        for count in np.unique(missing).tolist():
+            rows = np.flatnonzero(missing == count)
+            law = model.ahead(stats[rows], count, problem.unit)
+            assert law is not None  # fewer than a unit are missing
+            weights, ahead = law
+            columns = lookup(k, ahead.reshape(-1, model.width)).reshape(*weights.shape, -1)
+            averages[rows] = list((weights[..., None] * columns).sum(axis=1))
+        values.append(np.stack(averages.tolist()))
+    return np.concatenate(values)
 
 
 def knapsacks(values: Floats, where: Ints, allowed: npt.NDArray[np.bool_] | None = None) -> Ints:

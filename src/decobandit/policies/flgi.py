@@ -1,14 +1,14 @@
-"""Forward-looking Gittins index: units drawn with the chances that the index takes each arm.
+"""Forward-looking Gittins index: units drawn with the probabilities that the index takes each arm.
 
     p_k = 1/b sum_{i=1..b} P(the Gittins rule takes arm k for the i-th unit of the block)
 
 The rule is fully sequential, discounted for ever by DISCOUNT for each pull, and breaks ties at
 random; the outcomes of the block are drawn from the posteriors at its begin, which then move with
-them. Each unit is drawn with these chances, by itself: its position i evenly, then the rule up to
-there. Villar, Wason and Bowden, Response-adaptive randomization for multi-arm clinical trials using
-the forward looking Gittins index rule, Biometrics 2015; normal outcomes: Williamson and Villar, A
-response-adaptive randomization procedure for multi-armed clinical trials with normally distributed
-outcomes, Biometrics 2020.
+them. Each unit is drawn independently with these probabilities: its position i evenly, then the
+rule up to there. Villar, Wason and Bowden, Response-adaptive randomization for multi-arm clinical
+trials using the forward looking Gittins index rule, Biometrics 2015;
+normal outcomes: Williamson and Villar, A response-adaptive randomization procedure for multi-armed
+clinical trials with normally distributed outcomes, Biometrics 2020.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from ..arm.gittins import MOST_PULLS, discounted_table
 from ..problem import DEFAULT_TIES, NormalModel, Problem, States, TieRule
 from ..support import Floats, Ints
 from .allocation import allowed_in, largest_arms
+from .arm_arrays import ArmArrays
 from .index_policy import IndexPolicy
 from .kernels.batch_units import forward_units
-from .randomised import ArmArrays
 from .requirements import GENERAL, batches, steady_rewards
 
 DISCOUNT = 0.99

@@ -6,7 +6,7 @@
     v-ids   g_a = sum_i p*(i) (E[X_a | i is best] - E[X_a])^2    variance that the best explains
 
 Russo and Van Roy, Learning to optimize via information-directed sampling, Operations Research 2018:
-two arms are enough for the minimum. p*(i) is the chance that arm i is best; section 6.3: the
+two arms are enough for the minimum. p*(i) is the probability that arm i is best; section 6.3: the
 variance bounds the information from below, up to a factor. One pull per stage; which arm is best
 must not change over the stages. Binary arms of equal rewards: posteriors on a grid, see
 `kernels.information`. Any other outcomes and rewards:
@@ -29,9 +29,10 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from ..problem import DEFAULT_TIES, Problem, State, States, TieRule
+from ..problem import DEFAULT_TIES, Problem, States, TieRule
 from ..support import Floats, InvalidArgument
-from .allocation import Distribution, check_turn, distinct_rows, drawn_arms, restricted
+from .allocation import distinct_states, drawn_arms, restricted
+from .arm_arrays import ArmArrays
 from .index_policy import IndexPolicy
 from .kernels.episodes import Episodes
 from .kernels.information import (
@@ -43,16 +44,15 @@ from .kernels.information import (
     make_scratch,
     play,
 )
-from .mean_laws import law_of
-from .randomised import ArmArrays
+from .mean_laws import mean_cdf, mean_points
 from .requirements import one_pull, unknown_means
 
-LEAST_POINTS = 10
+MIN_GRID_POINTS = 10
 CHUNK = 1_000_000  # numbers at a time
 POINTS = 160  # at which laws are cut, shared by the arms,
-FEWEST = 24  # and no fewer than this of each
-FAR = 5.5  # deviations to which they reach
-BEFORE = 1e-9  # distance of a point from a step, in parts of its place
+MIN_POINTS_PER_ARM = 24  # and no fewer than this of each
+MAX_Z = 5.5  # deviations to which they reach
+STEP_MARGIN = 1e-9  # distance of a point from a step, in parts of its place
 
 
 def _lasting_ranks(problem: Problem) -> str | None:
@@ -89,45 +89,33 @@ class IdsPolicy(IndexPolicy):
         self, problem: Problem, *, points: int = 1000, ties: TieRule = DEFAULT_TIES
     ) -> None:
         super().__init__(problem, ties=DEFAULT_TIES)
-        if points < LEAST_POINTS:
+        if points < MIN_GRID_POINTS:
             raise InvalidArgument(
-                f"points: {points} of the grid; must be at least {LEAST_POINTS}", field="points"
+                f"points: {points} of the grid; must be at least {MIN_GRID_POINTS}", field="points"
             )
         self.grid = make_grid(points)
         base, factor = self._base[:, : problem.horizon], self._factor[:, : problem.horizon]
         equal = np.ptp(base) == np.ptp(factor) == 0.0 and factor[0, 0] > 0.0
         alike = problem.is_binary and equal
         self._arms = ArmArrays(problem) if alike else None
-        self._laws = [] if alike else [law_of(group.model) for group in problem.groups]
         for k, group in enumerate(self.groups):  # a mean that is known is part of the base
             least, most = group.model.mean_range
             if least == most:
                 self._base[k] += self._factor[k] * least
                 self._factor[k] = 0.0
-        K, L = problem.n_arms, max(FEWEST, POINTS // problem.n_arms)
+        K, L = problem.n_arms, max(MIN_POINTS_PER_ARM, POINTS // problem.n_arms)
         # equal arms have different points: together they are as dense as those of different ones
-        self._z = FAR * (2.0 * (np.arange(L) + (np.arange(K)[:, None] + 0.5) / K) / L - 1.0)
+        self._z = MAX_Z * (2.0 * (np.arange(L) + (np.arange(K)[:, None] + 0.5) / K) / L - 1.0)
 
     # -- what is pulled -----------------------------------------------------------------------
-
-    @property
-    def has_distribution(self) -> bool:
-        return True
-
-    def distribution(self, stage: int, state: State) -> Distribution:
-        """Return the arms that may be pulled, with their probabilities."""
-        check_turn(self.problem, stage, state)
-        if stage >= self.problem.horizon:
-            return [(self.select(stage, state), 1.0)]
-        chances = self.chances(stage, States.of(self.problem, [state]))[0]
-        return [((arm,), float(chances[arm])) for arm in np.flatnonzero(chances).tolist()]
 
     def probabilities(
         self, stage: int, states: States, rng: np.random.Generator | None = None
     ) -> Floats:
         if stage >= self.problem.horizon:
             return super().probabilities(stage, states, rng)
-        return restricted(self.chances(stage, states), states.allowed)
+        probabilities = self._pairs(stage, states)
+        return restricted(probabilities, states.allowed)
 
     def values(self, stage: int, states: States, rng: np.random.Generator | None = None) -> Floats:
         """1 of the arm that is drawn, 0 of others."""
@@ -137,9 +125,9 @@ class IdsPolicy(IndexPolicy):
             )
         return drawn_arms(self.probabilities(stage, states), 1, rng).astype(float)
 
-    def chances(self, stage: int, states: States) -> Floats:
-        """Allocation probabilities at a stage before any deployment, (E, K)."""
-        rows, place = distinct_rows(states)
+    def _pairs(self, stage: int, states: States) -> Floats:
+        """Probabilities of the two arms of every state, 0 of others, (E, K)."""
+        rows, place = distinct_states(states)
         E, K = rows.stats.shape[:2]
         first, second, q = np.empty(E, np.int64), np.empty(E, np.int64), np.empty(E)
         if self._arms is not None:
@@ -150,15 +138,15 @@ class IdsPolicy(IndexPolicy):
             for part in self._chunks(E):
                 tables = self._tables(stage, [arm[part] for arm in stats])
                 best_pairs(*tables, scratch, first[part], second[part], q[part])
-        chances, every = np.zeros((E, K)), np.arange(E)
-        chances[every, first] += q
-        chances[every, second] += 1.0 - q
-        return np.asarray(chances[place])
+        probabilities, every = np.zeros((E, K)), np.arange(E)
+        probabilities[every, first] += q
+        probabilities[every, second] += 1.0 - q
+        return np.asarray(probabilities[place])
 
     # -- binary arms of equal rewards ---------------------------------------------------------
 
     def _pair(self, stats: Floats) -> tuple[int, int, float]:
-        """Two arms, and the chance of the first, at statistics (arms, 2)."""
+        """Two arms, and the probability of the first, at statistics (arms, 2)."""
         assert self._arms is not None
         size = self.problem.n_arms, self.grid.x.size
         rows, arms = make_rows(*size), self._arms
@@ -187,7 +175,7 @@ class IdsPolicy(IndexPolicy):
             rng,
         )
 
-    # -- chances of being best, regrets and gains ---------------------------------------------
+    # -- probabilities of being best, regrets and gains --------------------------------------
 
     def _chunks(self, states: int) -> Iterator[slice]:
         K, L = self._z.shape
@@ -206,18 +194,18 @@ class IdsPolicy(IndexPolicy):
         for a in range(K):
             best = _best_given(a, weight, under)  # (E, K, M)
             here = best * weight[a][:, None, :]
-            chance = here.sum(axis=2)
-            total = chance.sum(axis=1, keepdims=True)
+            probability = here.sum(axis=2)
+            total = probability.sum(axis=1, keepdims=True)
             joint[:, :, a] = (here * middle[:, None, :]).sum(axis=2) / total
             if not self.by_variance:
                 gain[:, a] = _information(best @ self._by_outcome(stage, a, stats[a], x))
-        return np.ascontiguousarray(chance / total), joint, gain
+        return np.ascontiguousarray(probability / total), joint, gain
 
     def _points(self, stage: int, arm: int, stats: Floats) -> Floats:
-        means = self._laws[self.problem.group_of_arm[arm]].points(stats, self._z[arm])
+        means = mean_points(self.groups[arm].model, stats, self._z[arm])
         points = np.asarray(self._base[arm, stage] + self._factor[arm, stage] * means)
         is_step = points[:, 0] == points[:, -1]  # the law is a step: one point stands before it
-        points[is_step, 0] -= BEFORE * np.maximum(1.0, np.abs(points[is_step, 0]))
+        points[is_step, 0] -= STEP_MARGIN * np.maximum(1.0, np.abs(points[is_step, 0]))
         return points
 
     def _below(self, stage: int, arm: int, stats: Floats, x: Floats) -> Floats:
@@ -225,19 +213,20 @@ class IdsPolicy(IndexPolicy):
         base, factor = self._base[arm, stage], self._factor[arm, stage]
         if factor == 0.0:
             return np.asarray(x >= base, dtype=float)
-        probability = self._laws[self.problem.group_of_arm[arm]].cdf(stats, (x - base) / factor)
+        model = self.groups[arm].model
+        probability = mean_cdf(model, stats[:, None, :], (x - base) / factor)[:, 0]
         return probability if factor > 0.0 else np.asarray(1.0 - probability)
 
     def _by_outcome(self, stage: int, arm: int, stats: Floats, x: Floats) -> Floats:
         """P(outcome y, mean reward in bin j), (E, M, J)."""
         base, factor = self._base[arm, stage], self._factor[arm, stage]
-        chances, after = self.groups[arm].model.transitions(stats)
+        model = self.groups[arm].model
+        probabilities, after = model.transitions(stats)
         if factor == 0.0:
             weight = np.diff((x >= base).astype(float), axis=1)[:, None, :]
         else:
-            law = self._laws[self.problem.group_of_arm[arm]]
-            weight = np.abs(np.diff(law.cdf_ahead(after, (x - base) / factor), axis=2))
-        return np.asarray((chances[:, :, None] * weight).transpose(0, 2, 1))
+            weight = np.abs(np.diff(mean_cdf(model, after, (x - base) / factor), axis=2))
+        return np.asarray((probabilities[:, :, None] * weight).transpose(0, 2, 1))
 
 
 class VarianceIdsPolicy(IdsPolicy):
@@ -267,7 +256,7 @@ def _best_given(a: int, weight: Floats, under: Floats) -> Floats:
 
 
 def _information(table: Floats) -> Floats:
-    """Mutual information of rows and columns of tables of chances, (E, K, J) -> (E,)."""
+    """Mutual information of rows and columns of tables of probabilities, (E, K, J) -> (E,)."""
     from scipy.special import xlogy  # late: scipy takes half a second to load
 
     table = np.maximum(table, 0.0)

@@ -48,7 +48,8 @@ from .allocation import (
     Ways,
     Weighed,
     check_turn,
-    distinct_rows,
+    distinct_arms,
+    distinct_states,
     largest_arms,
     of_allowed,
     pending_in,
@@ -61,10 +62,10 @@ from .kernels.batch_units import give_by_index, give_within
 from .kernels.index_play import pull_largest
 from .pending import mean_values
 
-FREE = 1e-9  # cost that arms without one count with, of the largest
-TINIEST = 1e-300  # amount that is divided by
-OUTSIDE = -1e9  # index of an arm outside its windows, in units of the largest reward
-UNPULLED = 1e9  # index of an arm never pulled, for bounds on means: above them all
+FREE_COST = 1e-9  # cost that arms without one count with, of the largest
+SMALLEST_DIVISOR = 1e-300  # amount that is divided by
+UNAVAILABLE_INDEX = -1e9  # index of an arm outside its windows, in units of the largest reward
+UNPULLED_MEAN = 1e9  # index of an arm never pulled, for bounds on means: above them all
 
 
 class IndexPolicy(Policy):
@@ -125,7 +126,7 @@ class IndexPolicy(Policy):
         """Return the values that arms are compared by before any deployment, (E, K)."""
         if self.by_arm:
             return self.by_group(states, partial(self.index, stage))
-        rows, place = distinct_rows(states)
+        rows, place = distinct_states(states)
         values = [self.indices(stage, rows.state(e)) for e in range(len(rows))]
         return np.array(values, dtype=float)[place]
 
@@ -137,7 +138,9 @@ class IndexPolicy(Policy):
             return self.expected_rewards(stage, states)
         values = self.values(stage, states, rng)
         if self.problem.has_windows:
-            return np.where(self.problem.available_at(stage), values, OUTSIDE * self.scale)
+            return np.where(
+                self.problem.available_at(stage), values, UNAVAILABLE_INDEX * self.scale
+            )
         return values
 
     def indices(self, stage: int, state: State) -> Floats | None:
@@ -226,7 +229,7 @@ class IndexPolicy(Policy):
             if stage < self.problem.horizon:
                 table = np.stack([self.index_table(stage, k, stats) for k in groups])
                 table[[not group.available[stage] for group in self.problem.groups]] = (
-                    OUTSIDE * self.scale
+                    UNAVAILABLE_INDEX * self.scale
                 )
             else:
                 models = [group.model for group in self.problem.groups]
@@ -328,16 +331,9 @@ class IndexPolicy(Policy):
         """Units of every arm of a batch, (E, K): each to the largest index, as expected so far."""
         if self.ties == "random" and rng is None:
             raise InvalidArgument("ties are broken at random: pass a random generator as rng")
-        parts: list[Floats] = []
-        place, first = np.empty(states.stats.shape[:2], np.int64), 0
-        for k, group in enumerate(self.problem.groups):
-            stats = states.of_group(k)
-            rows, where = np.unique(stats.reshape(-1, stats.shape[-1]), axis=0, return_inverse=True)
-            units = self.unit_indices(stage, k, rows)
-            parts.append(units if group.available[stage] else np.full_like(units, -np.inf))
-            place[:, group.members] = first + where.reshape(stats.shape[:2])
-            first += len(rows)
-        index = np.concatenate(parts)
+        parts, place = distinct_arms(states)
+        index = np.concatenate([self.unit_indices(stage, k, rows) for k, rows in enumerate(parts)])
+        index[np.unique(place[:, ~self.problem.available_at(stage)])] = -np.inf
         if states.allowed is not None and not states.allowed.all():
             place[~states.allowed] = len(index)
             index = np.vstack([index, np.full(self.problem.units, -np.inf)])
@@ -377,15 +373,15 @@ class IndexPolicy(Policy):
         else:
             uses, left = problem.uses, np.tile(problem.supply[stage], (len(order), 1))
             # in parts of what there is, a pull of all pulls included
-            parts = uses / np.maximum(problem.supply[stage], TINIEST)
+            parts = uses / np.maximum(problem.supply[stage], SMALLEST_DIVISOR)
             cost = parts.sum(axis=1) + 1.0 / problem.pulls_per_stage
         if self.per_cost:
-            order = order / np.maximum(cost, FREE * max(cost.max(), TINIEST))[:, None]
-        given = np.zeros(order.shape[:2], np.int64)
+            order = order / np.maximum(cost, FREE_COST * max(cost.max(), SMALLEST_DIVISOR))[:, None]
+        units = np.zeros(order.shape[:2], np.int64)
         offered = (np.ascontiguousarray(order), worth, problem.unit * uses, left)
         settings = (problem.units, problem.resources is not None, self._tolerance, SLACK)
-        give_within(*offered, pulls, *settings, given)
-        return given
+        give_within(*offered, pulls, *settings, units)
+        return units
 
     def unit_worths(
         self, stage: int, states: States, rng: np.random.Generator | None
@@ -402,8 +398,8 @@ class IndexPolicy(Policy):
         for k, group in enumerate(self.problem.groups):
             stats = states.of_group(k)
             flat = stats.reshape(-1, stats.shape[-1])
-            own = self.unit_indices(stage, k, flat).reshape(*stats.shape[:2], -1)
-            values[:, group.members] = own if group.available[stage] else -1.0
+            indices = self.unit_indices(stage, k, flat).reshape(*stats.shape[:2], -1)
+            values[:, group.members] = indices if group.available[stage] else -1.0
         return values
 
     def unit_indices(self, stage: int, group: int, stats: Floats) -> Floats:
@@ -412,32 +408,36 @@ class IndexPolicy(Policy):
         later = expected_stats(self.problem.groups[group].model, stats, taken)
         return self.index(stage, group, later)
 
-    def allotments(self, stage: int, state: State) -> Allotments:
+    @property
+    def has_probabilities(self) -> bool:
+        if self.batches or self.selects_only:
+            return not self.draws_arms
+        return not self.randomised or self.is_vectorised
+
+    def allotments(self, stage: int, states: States) -> Allotments:
         """With random ties, every set of arms that they may lead to."""
-        batch = self.batches and stage < self.problem.horizon
-        if batch and self.draws_arms:
-            raise InvalidArgument(
-                f"policy {self.name!r} draws pulls, or breaks ties, at random and does not "
-                "tell the probabilities: simulate it"
-            )
-        if batch or self.ties != "random" or self.has_distribution:
-            return super().allotments(stage, state)
-        values, arms = self.values_at(stage, States.of(self.problem, [state]))[0], state.pulls
-        chances = {(0,) * len(arms): 1.0}
-        for _ in range(round(self.problem.pulls[stage])):
-            more: dict[tuple[int, ...], float] = {}
-            for taken, chance in chances.items():
-                tied = tied_arms(values, np.flatnonzero(np.array(taken) == 0), self._tolerance)
-                for arm in tied.tolist():
-                    after = (*taken[:arm], 1, *taken[arm + 1 :])
-                    more[after] = more.get(after, 0.0) + chance / tied.size
-            chances = more
-        return list(chances.items())
+        number = round(self.problem.pulls[stage])
+        if self.randomised or self.ties != "random" or number == 1 or self.batches:
+            return super().allotments(stage, states)
+        answers: list[tuple[int, tuple[int, ...], float]] = []
+        for e, values in enumerate(self.values_at(stage, states)):
+            sets = {(0,) * values.size: 1.0}
+            for _ in range(number):
+                larger: dict[tuple[int, ...], float] = {}
+                for taken, probability in sets.items():
+                    tied = tied_arms(values, np.flatnonzero(np.array(taken) == 0), self._tolerance)
+                    for arm in tied.tolist():
+                        after = (*taken[:arm], 1, *taken[arm + 1 :])
+                        larger[after] = larger.get(after, 0.0) + probability / tied.size
+                sets = larger
+            answers += [(e, pulls, probability) for pulls, probability in sets.items()]
+        rows, pulls, probabilities = (np.array(part) for part in zip(*answers, strict=True))
+        return rows, pulls, probabilities
 
     # -- probabilities ------------------------------------------------------------------------
 
     @property
-    def has_chances(self) -> bool:
+    def is_vectorised(self) -> bool:
         if self.randomised:
             return type(self).probabilities is not IndexPolicy.probabilities
         return self.by_arm or self.has_table or type(self).values is not IndexPolicy.values
@@ -480,10 +480,10 @@ class IndexPolicy(Policy):
         if self.randomised or self.batches:
             return None
         average = np.zeros(self.problem.n_arms)
-        for state, chance in ways:
+        for state, probability in ways:
             values = self.indices(stage, state)
             assert values is not None
-            average += chance * values
+            average += probability * values
         return Weighed(average)
 
 

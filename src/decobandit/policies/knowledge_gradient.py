@@ -18,10 +18,10 @@ import numpy as np
 
 from ..problem import TIE_SIGNS, Problem, States
 from ..support import Floats
+from .arm_arrays import ArmArrays
 from .index_policy import same_rewards
 from .kernels.episodes import Episodes
 from .kernels.knowledge_gradient import play
-from .randomised import ArmArrays
 from .requirements import one_deployed, one_pull, prior_weight, steady_rewards
 from .shares import SharesPolicy, best_shares
 

@@ -1,14 +1,15 @@
 """The price path to calibrate against: the one whose policy has the largest value.
 
-No candidate needs prices, so that the choice does not depend on how well a dual was solved. Where
-rewards stay the same, paths are a premium c sqrt((T-s)/T) / sqrt(T), with ticks d / sqrt(T). Where
-they change over the stages, paths follow what the best arm earns, without ticks. Small
-problems: by exact evaluation, so that the choice is never worse than FH-Gittins, whose flat path is
-among the candidates. Larger ones: c and d are those of DEFAULT, unless FH-Gittins earns more on
-common draws; horizons beyond SIMULATED_STAGES are cut there for this comparison. If it is not
-possible, DEFAULT. Beyond TABLE_STAGES, where rewards stay the same: the flat path, whose indices
-can be had at any horizon (`arm/gittins.py`). `docs/decisions/0004-default-path.md` has the
-measurements.
+No candidate needs prices, so that the choice does not depend on how well a dual was solved. If a
+stage that is played has the same rewards as any other, paths are a premium c sqrt((T-s)/T) /
+sqrt(T), with ticks d / sqrt(T). If rewards change over the stages, paths follow what the best arm
+earns, with ticks of FINE_TICK. Small problems: by exact evaluation. The flat path of FH-Gittins is
+among the candidates; with a random end, or rewards that change, in ticks of FINE_TICK, since exact
+indices take a hundred times as long there. Larger problems: c and d are those of DEFAULT, unless
+the flat path earns more on common draws; horizons beyond SIMULATED_STAGES are cut there for this
+comparison. If it is not possible, DEFAULT. Beyond TABLE_STAGES, if all stages are alike: the flat
+path, whose indices can be computed at any horizon (`arm/gittins.py`).
+`docs/decisions/0004-default-path.md` has the measurements.
 
 The calibrated index with the best price path for its problem.
 """
@@ -20,10 +21,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Self
 
-import numpy.typing as npt
-
-from ..arm import PricePath, is_steady, price_array
-from ..prices import DualSolution, check_solution
+from ..arm import PricePath, is_steady
 from ..problem import DEFAULT_TIES, Problem, TieRule, check_problem, true_problem
 from ..support import TooLarge, obeys_workers
 from ..support.frames import Shown
@@ -31,6 +29,7 @@ from ..support.records import doc, record_class
 from .base import Policy
 from .calibrated import TABLE_STAGES, CalibratedPolicy
 from .context import Context
+from .requirements import steady_rewards
 
 if TYPE_CHECKING:
     from ..evaluation import Evaluation
@@ -48,19 +47,21 @@ CANDIDATES = (
     DEFAULT,
     (1.0, 0.3),
 )
-# where rewards change over the stages: no ticks, which would be those of the largest reward
+FINE_TICK = 0.01  # about as good as none, and a hundred times as fast
+FLAT = PricePath(tick=FINE_TICK)
+# if rewards change over the stages
 CHANGING_CANDIDATES = (
-    PricePath(),
-    *(PricePath(best=best) for best in (0.2, 0.4, 0.6, 0.8)),
-    *(PricePath(kappa=kappa) for kappa in (0.1, 0.2, 0.3)),
-    *(PricePath(best=best, kappa=0.1) for best in (0.2, 0.4, 0.6)),
+    FLAT,
+    *(replace(FLAT, best=best) for best in (0.2, 0.4, 0.6, 0.8)),
+    *(replace(FLAT, kappa=kappa) for kappa in (0.1, 0.2, 0.3)),
+    *(replace(FLAT, best=best, kappa=0.1) for best in (0.2, 0.4, 0.6)),
 )
-SAME = 1e-12  # values that differ by this part are the same: the first is taken
+EQUAL_VALUE = 1e-12  # values that differ by this part are equal: the first is taken
 SIMULATED_STAGES = 100
 SIMULATED_GROUPS = 5  # kinds of arms: each has a table of its own
 DRAWS, PER_DRAW = 2000, 2
 COMPARED_SWEEPS = 512  # of a table that is only used to compare candidates
-ERRORS = 2.0  # by so many standard errors FH-Gittins must earn more to be taken
+MIN_Z = 2.0  # standard errors by which the flat path must earn more to be taken
 MOST_STAGES = 48  # beyond this evaluations are long
 MOST_STATES = 2_000_000  # reached by one candidate
 MOST_STATES_IN_ALL = 4_000_000
@@ -96,7 +97,7 @@ def default_path(problem: Problem, horizon: int | None = None) -> PricePath:
     if is_long(problem):
         return PricePath()
     path = ticked_path(*DEFAULT, problem.horizon if horizon is None else horizon)
-    return path if is_steady(problem) else replace(path, tick=0.0)
+    return path if _is_lasting(problem) else replace(path, tick=FINE_TICK)
 
 
 def is_long(problem: Problem) -> bool:
@@ -104,13 +105,20 @@ def is_long(problem: Problem) -> bool:
     return problem.stages > TABLE_STAGES and is_steady(problem)
 
 
+def _is_lasting(problem: Problem) -> bool:
+    """Whether all stages that are played have the same rewards, without terminal ones."""
+    ends = [problem.terminal, *(group.terminal for group in problem.groups)]
+    return all(end is None for end in ends) and steady_rewards(problem) is None
+
+
+def _flat_path(problem: Problem) -> PricePath:
+    return PricePath() if is_steady(problem) else FLAT
+
+
 @obeys_workers
 def choose_path(
     problem: Problem,
     *,
-    solution: DualSolution | None = None,
-    prices: npt.ArrayLike | None = None,
-    tol: float = 1e-4,
     ties: TieRule = DEFAULT_TIES,
     limit_states: int = MOST_STATES,
     workers: int | None = None,
@@ -121,8 +129,6 @@ def choose_path(
     ----------
     problem : Problem
         What the index is for.
-    solution, prices, tol
-        Checked, but of no effect: no path that is compared depends on prices.
     ties : TieRule
         How the policies break ties.
     limit_states : int
@@ -134,11 +140,6 @@ def choose_path(
     -------
     ChosenPath
 
-    Raises
-    ------
-    ValueError
-        If the prices are not one finite number per stage, or the solution is of another problem.
-
     Examples
     --------
     >>> from decobandit import Problem
@@ -146,28 +147,23 @@ def choose_path(
     >>> problem = Problem.uniform(arms=2, horizon=4)
     >>> policy = CalibratedPolicy(problem, choose_path(problem).path)
     """
-    check_problem(problem)
-    if solution is not None:
-        check_solution(solution, problem)
-    if prices is not None:
-        price_array(prices, problem)
-    if problem.stages > MOST_STAGES:
+    if check_problem(problem).stages > MOST_STAGES:
         return _simulated(problem, ties)
     try:
         exact = _exact_values(problem, ties, limit_states)
     except TooLarge:
         return _simulated(problem, ties)
     most = max(exact.values())
-    best = next(path for path in exact if exact[path] >= most - SAME * abs(most))
+    best = next(path for path in exact if exact[path] >= most - EQUAL_VALUE * abs(most))
     return ChosenPath(best, exact[best], len(exact), "exact")
 
 
 def _exact_values(problem: Problem, ties: TieRule, limit: int) -> dict[PricePath, float]:
     """Return the value of each candidate, the flat path first, up to a total number of states."""
     ticked = (ticked_path(*candidate, problem.horizon) for candidate in CANDIDATES)
-    candidates = (PricePath(), *ticked) if is_steady(problem) else CHANGING_CANDIDATES
+    lasting = (_flat_path(problem), *ticked)
     values, states = dict[PricePath, float](), 0
-    for path in candidates:
+    for path in lasting if _is_lasting(problem) else CHANGING_CANDIDATES:
         policy = CalibratedPolicy(problem, path, ties=ties)
         result = exact_value(policy, limit)
         values[path] = result.value
@@ -195,7 +191,7 @@ def on_common_draws(policies: Sequence[Policy], draws: int, per_draw: int) -> Si
 
 
 def _simulated(problem: Problem, ties: TieRule) -> ChosenPath:
-    """Return the default path unless FH-Gittins earns more on common draws."""
+    """Return the default path unless the flat one earns more on common draws."""
     horizon = min(problem.horizon, SIMULATED_STAGES)
     default = ChosenPath(default_path(problem), None, 0, "default")
     if is_long(problem) or len(problem.groups) > SIMULATED_GROUPS:
@@ -204,22 +200,22 @@ def _simulated(problem: Problem, ties: TieRule) -> ChosenPath:
         short = true_problem(problem, None, horizon)
         policies = [
             CalibratedPolicy(short, path, name=str(path), sweeps=COMPARED_SWEEPS, ties=ties)
-            for path in (default_path(short), PricePath())
+            for path in (default_path(short), _flat_path(short))
         ]
         simulation = on_common_draws(policies, DRAWS, PER_DRAW)
     except ValueError:  # rewards that do not define a shorter problem, or have no tables
         return default
     first, flat = (policy.name for policy in policies)
     gain = simulation.difference(flat, first)
-    better = gain.value > ERRORS * gain.value_se
-    path = PricePath() if better else default.path
+    better = gain.value > MIN_Z * gain.value_se
+    path = _flat_path(problem) if better else default.path
     return ChosenPath(path, None, len(policies), "simulated")
 
 
 class TunedPolicy(CalibratedPolicy):
     """Calibrated against the path that `choose_path` finds, or one that was found before.
 
-    Other than binary outcomes: against the flat path.
+    Non-binary outcomes: against the flat path.
     """
 
     name = "deco-calibrated"

@@ -2,7 +2,7 @@
 
 Notations
     E, J      states; possible statistics of an arm after further outcomes
-    stats     (E, width), as the kind has them
+    stats     (E, width), as the outcome model has them
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from ..problem import ArmModel, States
 from ..support import Floats, Unsupported
 from .allocation import Counts
 
-MOST = 20_000  # possibilities of one arm
-CHUNK = 2_000_000  # numbers at a time
+MAX_POSSIBILITIES = 20_000  # possibilities of one arm
+CHUNK_NUMBERS = 2_000_000  # numbers at a time
 
 
 def mean_values(
-    kind: ArmModel, values: Callable[[Floats], Floats], stats: Floats, pending: Counts
+    model: ArmModel, values: Callable[[Floats], Floats], stats: Floats, pending: Counts
 ) -> Floats:
     """`values` (..., width) -> (...), on average once all pending outcomes (E,) are known; (E,)."""
     both = np.column_stack([pending, stats])
@@ -34,10 +34,12 @@ def mean_values(
             means[rows_of_count] = values(counts[rows_of_count])
             continue
         # states of an arm's own are merged by `ahead` if they are asked for one by one
-        size = 1 if kind.ordered else max(1, CHUNK // (kind.width * _ways(kind, count)))
+        size = 1 if model.ordered else max(1, CHUNK_NUMBERS // (model.width * _ways(model, count)))
         for begin in range(0, len(rows_of_count), size):
             part = rows_of_count[begin : begin + size]
-            law = kind.ahead(counts[part], count, MOST if kind.finite else sys.maxsize)
+            law = model.ahead(
+                counts[part], count, MAX_POSSIBILITIES if model.finite else sys.maxsize
+            )
             assert law is not None  # `_ways` has refused
             means[part] = (law[0] * values(law[1])).sum(axis=-1)
     return np.asarray(means[place.reshape(-1)])
@@ -55,12 +57,12 @@ def as_expected(states: States) -> States:
     return States(problem, stats, allowed=states.allowed, spent=states.spent)
 
 
-def _ways(kind: ArmModel, count: int) -> int:
-    """Return about how many possibilities there are; refuse more than MOST."""
-    number = comb(count + kind.width - 1, count) if kind.finite else 100
-    if number > MOST:
+def _ways(model: ArmModel, count: int) -> int:
+    """Return about how many possibilities there are; refuse more than MAX_POSSIBILITIES."""
+    number = comb(count + model.width - 1, count) if model.finite else 100
+    if number > MAX_POSSIBILITIES:
         raise Unsupported(
-            f"{kind.word} arms: {count} pending outcomes may be {number:,} things, more than "
-            f"{MOST:,}; a shorter delay, or fewer classes"
+            f"{model.word} arms: {count} pending outcomes may be {number:,} things, more than "
+            f"{MAX_POSSIBILITIES:,}; a shorter delay, or fewer classes"
         )
     return number

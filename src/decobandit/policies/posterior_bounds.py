@@ -221,11 +221,11 @@ class BayesUcbPolicy(IndexPolicy):
         # log T is below 1 for T = 1 and 2, where it would leave no quantile
         factor = c * math.log(max(math.log(problem.horizon), 1.0))
         levels = np.log1p(self.clock(np.arange(problem.horizon))) + factor
-        self._levels = np.asarray(levels, dtype=np.float64)  # minus log of the chance beyond
+        self._levels = np.asarray(levels, dtype=np.float64)  # minus log of the probability beyond
         if self._levels[-1] > MOST_LEVEL:
             raise InvalidArgument(
-                f"c: {c} is not allowed with horizon {problem.horizon}; the chance that an index "
-                "is exceeded would be too small for a number",
+                f"c: {c} is not allowed with horizon {problem.horizon}; the probability that an "
+                "index is exceeded would be too small for a number",
                 field="c",
             )
         self._curves = PosteriorCurves(problem, self._levels, upper_quantiles)

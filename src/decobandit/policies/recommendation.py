@@ -17,6 +17,7 @@ from ..problem import (
     Group,
     Problem,
     State,
+    States,
     Stats,
     TieRule,
     arm_position,
@@ -251,7 +252,7 @@ def _reports(
 ) -> tuple[ArmReport, ...]:
     problem = policy.problem
     rewards, information, indices = _parts(policy, stage, state)
-    chances, able = _probabilities(policy, stage, state), problem.available_at(stage)
+    probabilities, able = _probabilities(policy, stage, state), problem.available_at(stage)
 
     def term(values: Floats | None, k: int) -> float | None:
         return None if values is None or not able[k] else float(values[k])
@@ -263,7 +264,7 @@ def _reports(
             expected_reward=float(rewards[k]),
             value_of_information=term(information, k),
             index=term(indices, k),
-            probability=None if chances is None else float(chances[k]),
+            probability=None if probabilities is None else float(probabilities[k]),
             pulls=None if pulls is None else pulls[k],
             share=None if pulls is None else pulls[k] / sum(pulls),
         )
@@ -275,9 +276,9 @@ def known_of_arm(problem: Problem, state: State, k: int) -> dict[str, Any]:
     """Return counts and posterior of an arm."""
     text = state.statistics[k] if state.statistics else None
     if text is not None:
-        kind = problem.groups[problem.group_of_arm[k]].model
+        model = problem.groups[problem.group_of_arm[k]].model
         none = dict.fromkeys(("good", "bad", "posterior_good", "posterior_bad"))
-        return {**none, "seen": text.text, "posterior": kind.format.describe(text.stats)}
+        return {**none, "seen": text.text, "posterior": model.format.describe(text.stats)}
     good, bad, prior = state.good[k], state.bad[k], problem.arms[k].beta
     return {
         "good": good,
@@ -311,20 +312,18 @@ def _expected_rewards(problem: Problem, stage: int, state: State) -> Floats:
 
 
 def _probabilities(policy: Policy, stage: int, state: State) -> Floats | None:
-    """Chance of each arm, where the policy draws and tells."""
-    if not (policy.randomised and policy.has_distribution):
+    """Return the probability of each arm, where the policy draws and tells."""
+    if not (policy.randomised and policy.has_probabilities):
         return None
-    chances = np.zeros(policy.problem.n_arms)
-    for arms, chance in policy.distribution(stage, state):
-        chances[list(arms)] += chance
-    return chances
+    (probabilities,) = policy.probabilities(stage, States.of(policy.problem, [state]))
+    return np.asarray(probabilities)
 
 
 @dataclass(frozen=True)
 class NamedIndex:
-    """The index that a policy gives to an arm, and where; `state` as the kind of the arm writes it.
+    """The index that a policy gives to an arm at a stage, in a state.
 
-    good, bad: of arms that have such outcomes.
+    state: as the outcome model writes it. good, bad: only of binary outcomes.
     """
 
     policy: str
@@ -351,9 +350,9 @@ def indices_of_arm(
     bad: int = 0,
     state: str | None = None,
 ) -> list[NamedIndex]:
-    """Index of an arm by each policy, as exactly as it can be had; of the first arm by default.
+    """Return the index of an arm to full precision by each policy; of the first arm by default.
 
-    state: what is known of it, as its kind writes it; else good and bad outcomes.
+    state: its outcomes so far, as its outcome model writes them; or good and bad outcomes.
     """
     problem = context.problem
     position = arm_position(problem, arm)

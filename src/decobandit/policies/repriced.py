@@ -24,6 +24,8 @@ account.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 
@@ -40,18 +42,10 @@ from ..problem import (
     remaining_problem,
 )
 from ..support import Cache, Floats, Ints
-from .allocation import distinct_rows
+from .allocation import distinct_arms, distinct_states
 from .context import Context
-from .deco import (
-    DecoPolicy,
-    distinct_states,
-    knapsacks,
-    limit_prices,
-    over_groups,
-    values_of_states,
-)
+from .deco import DecoPolicy, limit_prices, shared_units, values_of_arms
 from .index_policy import IndexPolicy
-from .kernels.batch_units import sum_by_episode
 from .requirements import batches, binary_or_restless, binary_outcomes, single_pulls
 from .restless import ChainTies
 
@@ -100,16 +94,14 @@ class PriceFamily:
             member, lambda: OneArmValues(self.problem, self.prices(member), kept_bytes=0)
         )
 
-    def state_values(
-        self, member: tuple[int, int], stage: int, group: Ints, n: Ints, g: Ints
-    ) -> Floats:
-        """V_t of states of several groups, (states,)."""
+    def state_values(self, member: tuple[int, int], stage: int, parts: Sequence[Floats]) -> Floats:
+        """V_t of states of every group, (states,)."""
         relaxation = self.relaxation(member)
 
-        def lookup(k: int, n: Ints, g: Ints) -> Floats:
-            return relaxation.values_of(stage, k, np.stack([g, n - g], axis=-1))[:, None]
+        def lookup(k: int, stats: Floats) -> Floats:
+            return relaxation.values_of(stage, k, stats)[:, None]
 
-        return over_groups(relaxation, group, n, g, lookup)[:, 0]
+        return values_of_arms(self.problem, parts, lookup)[:, 0]
 
 
 def _bytes(relaxation: OneArmValues) -> int:
@@ -153,19 +145,15 @@ class RepricedDecoPolicy(DecoPolicy):
         self.family = PriceFamily(problem, self.prices)
 
     def share_units(self, stage: int, states: States, rng: np.random.Generator | None) -> Ints:
-        group, n, g, where = distinct_states(states)
-        chosen = self.members(stage, group, n, g, where)
-        shares = np.empty(where.shape, dtype=np.int64)
+        chosen = self.members(stage, *distinct_arms(states))
+        units = np.empty(states.stats.shape[:2], dtype=np.int64)
         for code in np.unique(chosen):
             rows = np.flatnonzero(chosen == code)
-            used, at = np.unique(where[rows], return_inverse=True)
             relaxation = self.family.relaxation(self._member(int(code)))
-            values = values_of_states(relaxation, stage, group[used], n[used], g[used])
-            some = None if states.allowed is None else states.allowed[rows]
-            shares[rows] = knapsacks(values, at.reshape(-1, where.shape[1]).astype(np.int64), some)
-        return shares
+            units[rows] = shared_units(relaxation, stage, states.rows(rows))
+        return units
 
-    def members(self, stage: int, group: Ints, n: Ints, g: Ints, where: Ints) -> Ints:
+    def members(self, stage: int, parts: Sequence[Floats], where: Ints) -> Ints:
         """Return the member of the smallest bound in every episode, as a code, (E,)."""
         rows, columns = self.family.shape
         phi = np.full((len(where), rows * columns), np.nan)
@@ -177,7 +165,7 @@ class RepricedDecoPolicy(DecoPolicy):
                 wanted = moving[np.any(around == code, axis=1)]
                 wanted = wanted[np.isnan(phi[wanted, code])]
                 if wanted.size:
-                    phi[wanted, code] = self._phi(int(code), stage, group, n, g, where, wanted)
+                    phi[wanted, code] = self._phi(int(code), stage, parts, where[wanted])
             around_phi = np.where(around >= 0, phi[moving[:, None], np.maximum(around, 0)], np.inf)
             best = around[np.arange(moving.size), around_phi.argmin(axis=1)]
             changes = best != place[moving]
@@ -185,16 +173,12 @@ class RepricedDecoPolicy(DecoPolicy):
             moving = moving[changes]
         return place
 
-    def _phi(
-        self, code: int, stage: int, group: Ints, n: Ints, g: Ints, where: Ints, rows: Ints
-    ) -> Floats:
-        """Evaluate the dual function of the remaining stages in some episodes."""
+    def _phi(self, code: int, stage: int, parts: Sequence[Floats], where: Ints) -> Floats:
+        """Evaluate the dual function of the remaining stages in the episodes of `where`."""
         member = self._member(code)
-        values = self.family.state_values(member, stage, group, n, g)
-        total = np.empty(rows.size)
-        sum_by_episode(values, where, rows, total)
+        values = self.family.state_values(member, stage, parts)
         left = self.problem.pulls[stage:] @ self.family.prices(member)[stage:]
-        return total + float(left)
+        return np.asarray(values[where].sum(axis=1) + float(left))
 
     def _code(self, i: int, j: int) -> int:
         return i * self.family.shape[1] + j
@@ -306,7 +290,7 @@ class RollingDecoPolicy(IndexPolicy):
     ) -> tuple[Floats, Floats]:
         if self.problem.resources is None:
             return super().unit_worths(stage, states, rng)
-        rows, place = distinct_rows(states)
+        rows, place = distinct_states(states)
         pairs = [
             self._restless(stage, rows.rows([e]))
             if self._chain_ties is not None

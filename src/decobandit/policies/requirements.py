@@ -54,6 +54,10 @@ unknown_means = _unless(
     lambda problem: all(group.model.has_law for group in problem.groups),
     f"compares unknown means, and Markov arms have none; {GENERAL}",
 )
+known_variances = _unless(
+    lambda problem: all(group.model.known_variance for group in problem.groups),
+    "needs arms of known variance; use 'knowledge-gradient', 'bayes-ucb', 'thompson' or 'greedy'",
+)
 prior_weight = _unless(
     lambda problem: all(group.model.prior_pulls is not None for group in problem.groups),
     f"has to know how many pulls the prior of an arm is worth; {GENERAL}",

@@ -105,7 +105,7 @@ class WhittlePolicy(IndexPolicy):
         tables = []
         for group in self.problem.groups:
             name = self.problem.arms[group.members[0]].name
-            tables.append(whittle_indices(group.model, float(group.reward_factor[0]), name))
+            tables.append(whittle_indices(group.model, float(group.played_rewards[1][0]), name))
         return tables
 
     def is_steady(self, first: int, last: int) -> bool:
@@ -146,9 +146,9 @@ def whittle_indices(model: ArmModel, factor: float = 1.0, name: str = "chain") -
 
 
 def _matrix(moves: tuple[Ints, Ints, Floats]) -> Floats:
-    ways, to, chances = moves
+    ways, to, probabilities = moves
     matrix = np.zeros((ways.size, ways.size))
-    np.add.at(matrix, (np.repeat(np.arange(ways.size), ways), to), chances)
+    np.add.at(matrix, (np.repeat(np.arange(ways.size), ways), to), probabilities)
     return matrix
 
 

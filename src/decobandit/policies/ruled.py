@@ -17,9 +17,10 @@ import numpy.typing as npt
 from ..problem import Rules, State, States
 from ..problem.states import SLACK
 from ..support import Floats, Ints, InvalidArgument
-from .allocation import Distribution, allowed_in, check_turn, drawn_arms, pending_in
+from .allocation import allowed_in, check_turn, drawn_arms, pending_in, pulls_made
 from .base import Policy
 from .comparison import Comparison
+from .names import BASELINE_POLICY
 from .pending import as_expected
 from .rules import Verdict, rules_of
 
@@ -38,22 +39,23 @@ class RuledPolicy(Policy):
     --------
     >>> from decobandit import Problem, State, make_policy
     >>> from decobandit.policies import RuledPolicy
-    >>> from decobandit.problem import Rules
+    >>> from decobandit.problem import Rules, States
     >>> problem = Problem.uniform(arms=2, horizon=10)
     >>> ruled = RuledPolicy(make_policy(problem, "greedy"), Rules(burn_in=1, floor=0.2))
-    >>> ruled.distribution(1, State.parse("1/1,0/0"))
-    [((1,), 1.0)]
-    >>> ruled.distribution(2, State.parse("1/1,0/1"))
-    [((0,), 0.8), ((1,), 0.2)]
+    >>> ruled.probabilities(1, States.of(problem, [State.parse("1/1,0/0")])).tolist()
+    [[0.0, 1.0]]
+    >>> ruled.probabilities(2, States.of(problem, [State.parse("1/1,0/1")])).tolist()
+    [[0.8, 0.2]]
     """
 
     def __init__(self, policy: Policy, rules: Rules) -> None:
+        rules = rules.of_policy(policy.name)
         rules.check_possible(policy.problem)
         self.inner, self.rules = policy, rules
         self.name, self.problem, self.ties = policy.name, policy.problem, policy.ties
         self.cost = policy.cost
         self.control = rules.control_of(policy.problem)
-        self.obeyed = rules_of(rules, policy.problem)
+        self.obeyed = rules_of(rules, policy.problem, policy.name == BASELINE_POLICY)
         self.shared = any(rule.shares for rule in self.obeyed)
         self.randomised = policy.randomised or self.shared
         self.may_stop = rules.stop.any or rules.delay > 0
@@ -61,8 +63,8 @@ class RuledPolicy(Policy):
     # -- allocation ---------------------------------------------------------------------------
 
     @property
-    def has_distribution(self) -> bool:
-        is_exact = self.inner.has_distribution or not self.inner.randomised
+    def has_probabilities(self) -> bool:
+        is_exact = self.inner.has_probabilities or not self.inner.randomised
         return is_exact and self.problem.pulls_per_stage == 1
 
     def select(
@@ -72,61 +74,65 @@ class RuledPolicy(Policy):
         check_turn(self.problem, stage, state)
         return tuple(np.flatnonzero(self.allocation(stage, state, rng)).tolist())
 
-    def distribution(self, stage: int, state: State) -> Distribution:
-        check_turn(self.problem, stage, state)
-        (chances,) = self.probabilities(stage, States.of(self.problem, [state]))
-        return [((arm,), round(float(p), 15)) for arm, p in enumerate(chances) if p > 0.0]
-
     def probabilities(
         self, stage: int, states: States, rng: np.random.Generator | None = None
     ) -> Floats:
         states = states.at(stage)
         if self.settled(states).all():
-            chances = np.zeros(states.pulls.shape)
+            probabilities = np.zeros(states.pulls.shape)
         else:
             rows = states
             for rule in self.obeyed:
                 rows = rule.restrict(rows)
-            chances = self.inner.probabilities(stage, rows, rng)
+            probabilities = self.inner.probabilities(stage, rows, rng)
         for rule in self.obeyed:
-            chances = rule.adjust(chances, states)
-        return chances
+            probabilities = rule.adjust(probabilities, states)
+        return probabilities
 
     def allocate_many(
         self, stage: int, states: States, rng: np.random.Generator | None = None
     ) -> Ints:
         """Return pulls of every arm, (E, K), with pending outcomes and dropped arms."""
-        several = self.problem.pulls_per_stage > 1
-        if self.problem.budget is not None:
-            return self._within_budget(stage, states, rng)
-        if not several:
+        several, waits = self.problem.pulls_per_stage > 1, self.problem.may_wait
+        if not several and not waits:
             return self.in_units(self.probabilities(stage, states, rng), rng)
-        if not self.inner.randomised and pending_in(states).any():
+        if several and not self.inner.randomised and pending_in(states).any():
             states = as_expected(states)  # else arms that wait would be given more
+        if waits and (self.problem.repeat or not several):
+            return self._affordable(stage, states, self._drawn_or_none(stage, states, rng))
         units, free = np.empty(states.pulls.shape, np.int64), self.unruled(states)
         states = states.at(stage)
         for rows, allot in ((free, self._allot_freely), (~free, self._allot_by_rules)):
             if rows.any():
                 units[rows] = allot(stage, states.rows(rows), rng)
-        return units
+        return self._affordable(stage, states, units) if waits else units
 
-    def _within_budget(self, stage: int, states: States, rng: np.random.Generator | None) -> Ints:
-        """Return pulls that the money left pays; the rest of a stage may have no pull."""
-        if not self.inner.randomised and pending_in(states).any():
-            states = as_expected(states)
-        chances = self.probabilities(stage, states, rng)
-        rest = np.maximum(1.0 - chances.sum(axis=1, keepdims=True), 0.0)
-        units = self.in_units(np.hstack([chances, rest]), rng)[:, :-1]
-        left, unit = states.left.copy(), self.problem.unit
-        for k, cost in enumerate(unit * self.problem.costs[stage]):  # rounding up may cost more
-            if cost > 0.0:
-                most = np.floor((left * (1.0 + SLACK) + SLACK) / cost).astype(np.int64)
-                units[:, k] = np.minimum(units[:, k], unit * np.maximum(most, 0))
-                left -= units[:, k] // unit * cost
+    def _drawn_or_none(self, stage: int, states: States, rng: np.random.Generator | None) -> Ints:
+        """Return pulls by the probabilities; where they add up to less than 1, perhaps none."""
+        probabilities = self.probabilities(stage, states, rng)
+        rest = np.maximum(1.0 - probabilities.sum(axis=1, keepdims=True), 0.0)
+        return self.in_units(np.hstack([probabilities, rest]), rng)[:, :-1]
+
+    def _affordable(self, stage: int, states: States, units: Ints) -> Ints:
+        """Reduce pulls to those that money and resources left pay; fewest pulls so far first."""
+        problem, rows = self.problem, np.arange(len(units))
+        left = np.tile(problem.supply[stage], (len(units), 1))
+        costs = problem.unit * problem.uses
+        if problem.budget is not None:
+            left = np.column_stack([left, states.left])
+            costs = np.column_stack([costs, problem.unit * problem.costs[stage]])
+        for arm in np.argsort(pulls_made(states), axis=1, kind="stable").T:
+            cost = costs[arm]
+            room = (left * (1.0 + SLACK) + SLACK) / np.where(cost > 0.0, cost, 1.0)
+            most = np.floor(np.where(cost > 0.0, room, np.inf).min(axis=1)).clip(min=0.0)
+            made = np.minimum(units[rows, arm] // problem.unit, most).astype(np.int64)
+            units[rows, arm] = problem.unit * made
+            left -= made[:, None] * cost
         return units
 
     def _allot_freely(self, stage: int, states: States, rng: np.random.Generator | None) -> Ints:
-        return self.inner.allocate_many(stage, States(states.problem, states.stats), rng)
+        free = States(states.problem, states.stats, spent=states.spent)
+        return self.inner.allocate_many(stage, free, rng)
 
     def _allot_by_rules(self, stage: int, states: States, rng: np.random.Generator | None) -> Ints:
         if self.problem.repeat:
@@ -137,10 +143,10 @@ class RuledPolicy(Policy):
             shares = rule.adjust(shares, states)
         return np.rint(shares * self.problem.pulls_per_stage).astype(np.int64)
 
-    def in_units(self, chances: Floats, rng: np.random.Generator | None = None) -> Ints:
+    def in_units(self, probabilities: Floats, rng: np.random.Generator | None = None) -> Ints:
         """Share the pulls of a stage by these probabilities, (E, K)."""
         units = self.problem.most_units
-        exact = chances * units
+        exact = probabilities * units
         if np.abs(exact - np.rint(exact)).max(initial=0.0) < 1e-9:
             nearest: Ints = np.rint(exact).astype(np.int64)
         elif rng is None:
@@ -148,7 +154,7 @@ class RuledPolicy(Policy):
                 f"policy {self.name!r} draws arms: pass a random generator as rng", field="rng"
             )
         else:
-            nearest = drawn_arms(chances, units, rng)
+            nearest = drawn_arms(probabilities, units, rng)
         return nearest * self.problem.unit
 
     def unruled(self, states: States) -> npt.NDArray[np.bool_]:

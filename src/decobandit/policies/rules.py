@@ -13,13 +13,14 @@ All is a function of what is known: statistics, what is pending, and the arms no
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from ..problem import Problem, Rules, States, Stop
-from ..support import Floats
+from ..support import Floats, Ints, Unsupported
 from .allocation import Allowed, allowed_in, pulls_made
 from .comparison import Comparison
 
@@ -67,15 +68,17 @@ class Rule:
 
     shares: ClassVar[bool] = False  # whether it changes the probabilities of a policy that decides
     setting: ClassVar[str]  # that asks for it, among the rules or their `stop`
+    stops: ClassVar[str] = ""  # what happens at the threshold of `stop`, in reports
     rules: Rules
     problem: Problem
+    equal: bool = False  # whether the policy is equal allocation
 
     @classmethod
-    def of(cls, rules: Rules, problem: Problem) -> Self | None:
+    def of(cls, rules: Rules, problem: Problem, equal: bool = False) -> Self | None:
         """Return the rule, or None where it is not asked for."""
         place = cls._settings(rules)
         unset = type(place).model_fields[cls.setting].default
-        return None if getattr(place, cls.setting) == unset else cls(rules, problem)
+        return None if getattr(place, cls.setting) == unset else cls(rules, problem, equal)
 
     @classmethod
     def _settings(cls, rules: Rules) -> Rules | Stop:
@@ -139,7 +142,7 @@ class ControlShare(Rule):
     def adjust(self, probabilities: Floats, states: States) -> Floats:
         adjusted = (1.0 - self.level) * probabilities
         adjusted[:, self.fixed] = self.level
-        if self.problem.budget is not None:  # control may be too dear: nothing is pulled instead
+        if self.problem.may_wait:  # control may be too dear: nothing is pulled instead
             adjusted = np.where(allowed_in(states), adjusted, 0.0)
         return adjusted
 
@@ -215,16 +218,44 @@ def _bounded(chances: Floats, free: Allowed, bound: Floats, beyond: np.ufunc) ->
 
 
 class BurnIn(Rule):
-    """Burn-in: while an arm has fewer pulls, the arms with the fewest share the stage."""
+    """Equal allocation while an arm has fewer pulls; with blocks, as long as the policy is equal.
+
+    Single pulls are drawn: with n pulls of an arm so far, Q the smallest number of pulls that the
+    blocks end at above the least n of all arms, its probability is in proportion to Q - n. Without
+    blocks Q is one more than the least: the arms with the fewest pulls have equal probabilities.
+    """
 
     setting = "burn_in"
+
+    @classmethod
+    def of(cls, rules: Rules, problem: Problem, equal: bool = False) -> Self | None:
+        if rules.block is None or rules.burn_in or equal:
+            return super().of(rules, problem, equal) or (
+                None if rules.block is None else cls(rules, problem, equal)
+            )
+        raise Unsupported(
+            "permuted blocks are of equal allocation: the policy equal, or a burn_in",
+            field="design.block",
+        )
 
     @staticmethod
     def fact(rules: Rules) -> tuple[str, str] | None:
         pulls = "1 pull" if rules.burn_in == 1 else f"{rules.burn_in} pulls"
-        return "Burn-in", f"{pulls} of every arm"
+        sizes = " or ".join(map(str, rules.block_sizes()))
+        blocks = f", in permuted blocks of {sizes}" if sizes else ""
+        return "Burn-in", f"{pulls} of every arm{blocks}"
+
+    @cached_property
+    def ends(self) -> Ints:
+        """Pulls of every arm at the end of each block, ascending; past the horizon."""
+        sizes = np.array(self.rules.block_sizes()) // self.problem.n_arms
+        number = self.problem.horizon // int(sizes.min()) + 1
+        drawn = np.random.default_rng(self.rules.block_seed or 0).choice(sizes, number)
+        return np.asarray(np.cumsum(drawn))
 
     def decides(self, states: States) -> npt.NDArray[np.bool_]:
+        if self.equal and self.rules.block is not None:
+            return np.ones(len(states), np.bool_)
         lacking = allowed_in(states) & (pulls_made(states) < self.level)
         return np.asarray(lacking.any(axis=1))
 
@@ -232,9 +263,20 @@ class BurnIn(Rule):
         burning = self.decides(states)
         if not burning.any():
             return probabilities
-        adjusted = probabilities.copy()
-        adjusted[burning] = self._evenly(states.rows(burning))
+        adjusted, single = probabilities.copy(), self.problem.pulls_per_stage == 1
+        adjusted[burning] = (self._drawn if single else self._evenly)(states.rows(burning))
         return adjusted
+
+    def _drawn(self, states: States) -> Floats:
+        """Return the pulls that arms lack to the end of their block, as probabilities."""
+        pulls, allowed = pulls_made(states), allowed_in(states)
+        least = np.where(allowed, pulls, np.iinfo(np.int64).max).min(axis=1, keepdims=True)
+        if self.rules.block is None:
+            end = least + 1
+        else:
+            end = self.ends[np.searchsorted(self.ends, least, side="right")]
+        lacking = np.where(allowed, np.maximum(end - pulls, 0), 0)
+        return np.asarray(lacking / lacking.sum(axis=1, keepdims=True))
 
     def _evenly(self, states: States) -> Floats:
         """Give unit after unit to the arm with the fewest pulls, first arms first."""
@@ -258,6 +300,7 @@ class Superiority(Rule):
     """An arm that reaches the threshold is declared, and the trial stops."""
 
     setting = "superiority"
+    stops = "at least: the trial stops, the arm is declared"
 
     def look(self, states: States, verdict: Verdict) -> None:
         verdict.declared = verdict.rivals & at_least(verdict.statistic, self.level)
@@ -268,6 +311,7 @@ class Inferiority(Rule):
     """Arms below the threshold are dropped; where one is left, the trial is over."""
 
     setting = "inferiority"
+    stops = "at most: the arm is dropped"
 
     def look(self, states: States, verdict: Verdict) -> None:
         going = (verdict.reason == 0)[:, None]
@@ -286,6 +330,7 @@ class Futility(Rule):
     """The trial stops where no arm is above the threshold."""
 
     setting = "futility"
+    stops = "at most for every arm: the trial stops"
 
     def look(self, states: States, verdict: Verdict) -> None:
         low = at_most(verdict.statistic, self.level)
@@ -297,6 +342,7 @@ class Equivalence(Rule):
     """The trial stops where arms differ by less than the margin with this probability."""
 
     setting = "equivalence"
+    stops = "at least, that the arms differ by less than the margin: the trial stops"
 
     def look(self, states: States, verdict: Verdict) -> None:
         left = np.flatnonzero(verdict.reason == 0)
@@ -328,7 +374,10 @@ RULES: tuple[type[Rule], ...] = (
 )
 
 
-def rules_of(rules: Rules, problem: Problem) -> tuple[Rule, ...]:
-    """Return the rules that settings ask for, in the order in which they are obeyed."""
-    parts = (rule.of(rules, problem) for rule in RULES)
+def rules_of(rules: Rules, problem: Problem, equal: bool = False) -> tuple[Rule, ...]:
+    """Return the rules that settings ask for, in the order in which they are obeyed.
+
+    equal: whether the policy is equal allocation.
+    """
+    parts = (rule.of(rules, problem, equal) for rule in RULES)
     return tuple(rule for rule in parts if rule is not None)

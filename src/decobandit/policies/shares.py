@@ -13,8 +13,8 @@ experimentation at scale, arXiv 2303.11582. The knowledge gradient of a batch of
 expected reward of a pull, r'_k and m'_k those and the mean after the batch; N pulls follow, D is
 the worth of a deployment: as if one arm were chosen after this batch and kept.
 
-Units are drawn, multinomially with the shares as chances, or rounded: each arm gets the whole units
-of its share, and the rest go to the largest remainders.
+Units are drawn, multinomially with the shares as probabilities, or rounded: each arm gets the whole
+units of its share, and the rest go to the largest remainders.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class SharesPolicy(IndexPolicy):
         """Share of every arm, (E, K); rows add up to 1."""
 
     @property
-    def has_chances(self) -> bool:
+    def is_vectorised(self) -> bool:
         return True
 
     def probabilities(

@@ -1,7 +1,7 @@
 """Thompson sampling: draw every arm's mean reward from its posterior, pull the largest.
 
     thompson           drawn at every stage, m pulls: the m largest; in batches for each unit
-    thompson-shares    batches by multinomial draws with the chances of being best, p_k, as shares
+    thompson-shares    batches, drawn multinomially with shares p_k = P(arm k is best)
     top-two            shares p_k (b + (1 - b) sum_{j != k} p_j / (1 - p_j)),   b = 1/2
 
 Thompson, On the likelihood that one unknown probability exceeds another in view of the evidence of
@@ -9,7 +9,7 @@ two samples, Biometrika 1933. Top-two draws an arm as Thompson sampling does, an
 1 - b draws on until another arm is best: Russo, Simple Bayesian algorithms for best-arm
 identification, Operations Research 2020. Serve any problem whose arms have an unknown mean. Rewards
 that are equal for certain tie; each tied arm is as likely as the others. With one pull per stage
-the chances of the arms are integrals, and the policy has a `distribution`.
+the probabilities of the arms are integrals.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ import numpy as np
 
 from ..problem import DEFAULT_TIES, Problem, Rules, State, States, TieRule
 from ..support import Floats, Ints, InvalidArgument
-from .allocation import Distribution, check_turn, largest_arms, of_allowed
+from .allocation import check_turn, distinct_states, largest_arms, of_allowed, restricted
+from .arm_arrays import ArmArrays
 from .comparison import (
     MIN_PRIOR,
     BetaComparison,
@@ -35,14 +36,13 @@ from .index_policy import IndexPolicy
 from .kernels.episodes import Episodes
 from .kernels.thompson import LARGE_COUNTS, SURE_KEY, key, play
 from .kernels.thompson_bins import play_bins
-from .randomised import ArmArrays
 from .requirements import batches, unknown_means
 from .shares import SharesPolicy
 
 # Stages before a block, for each of its own, up to which it is played by bins. Bins must recall
 # those stages: one takes about a thirtieth of the time that bins save in a stage that is played.
 MOST_RECALLED = 16
-TOP = 0.5  # probability of the first of the two
+TOP_PROBABILITY = 0.5  # probability of the first of the two
 # Bins in which the largest draw is searched for. Their position does not affect which arm is
 # pulled, only how often two draws share a bin. Cuts are quantiles, at probabilities sin^2 so that
 # outer bins are small, of a mixture: half the distribution of the largest prior draw, where the
@@ -127,16 +127,9 @@ class ThompsonPolicy(IndexPolicy):
     # -- probabilities ------------------------------------------------------------------------
 
     @property
-    def has_distribution(self) -> bool:
+    def has_probabilities(self) -> bool:
         single = self.problem.single_binary and self.problem.pulls_per_stage == 1
         return single and not self.problem.may_wait
-
-    def distribution(self, stage: int, state: State) -> Distribution:
-        check_turn(self.problem, stage, state)
-        if stage >= self.problem.horizon:
-            return [(self.select(stage, state), 1.0)]
-        chances = best_probabilities(*self._better(stage, state))
-        return [((arm,), float(chance)) for arm, chance in enumerate(chances) if chance > 0.0]
 
     @cached_property
     def posteriors(self) -> Comparison | None:
@@ -152,7 +145,7 @@ class ThompsonPolicy(IndexPolicy):
         return None if changing or constant else compare_arms(problem)
 
     @property
-    def has_chances(self) -> bool:
+    def is_vectorised(self) -> bool:
         return self.posteriors is not None
 
     def posteriors_by(self, rules: Rules) -> Comparison:
@@ -174,8 +167,12 @@ class ThompsonPolicy(IndexPolicy):
             return super().probabilities(stage, states, rng)
         if self.posteriors is not None:
             return self.posteriors.best(states)
-        if self.has_distribution:
-            return super(IndexPolicy, self).probabilities(stage, states, rng)
+        if self.has_probabilities:
+            rows, place = distinct_states(states)
+            own = [
+                best_probabilities(*self._better(stage, rows.state(e))) for e in range(len(rows))
+            ]
+            return restricted(np.array(own)[place], states.allowed)
         return compare_arms(self.problem, stage=self.compared(stage)).best(states)
 
     def _better(self, stage: int, state: State) -> tuple[Floats, Floats, Floats, Floats]:
@@ -219,7 +216,7 @@ class ThompsonPolicy(IndexPolicy):
 
 
 class ThompsonSharesPolicy(SharesPolicy):
-    """Thompson sampling, multinomial by the chances of being best."""
+    """Thompson sampling, multinomial by the probabilities of being best."""
 
     name = "thompson-shares"
     symmetric = True
@@ -245,7 +242,9 @@ class TopTwoPolicy(ThompsonSharesPolicy):
         if p.shape[1] == 1:
             return p
         odds = p / np.maximum(1.0 - p, 1e-12)
-        shares = p * (TOP + (1.0 - TOP) * (odds.sum(axis=1, keepdims=True) - odds))
+        shares = p * (
+            TOP_PROBABILITY + (1.0 - TOP_PROBABILITY) * (odds.sum(axis=1, keepdims=True) - odds)
+        )
         return np.asarray(shares / shares.sum(axis=1, keepdims=True))
 
 

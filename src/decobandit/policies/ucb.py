@@ -10,12 +10,12 @@ noise of normal ones.
     kl-ucb      the largest q with n KL(x, q) <= log(t+1) + c log log(t+1)
 
 Auer, Cesa-Bianchi and Fischer, Finite-time analysis of the multiarmed bandit problem, Machine
-Learning 47, 2002, figure 1 and section 4; with normal outcomes r = 2 sd leaves the chance t^-4 of
-an error as it is. Audibert and Bubeck, Minimax policies for adversarial and stochastic bandits,
-COLT 2009. Garivier and Cappe, The KL-UCB algorithm for bounded stochastic bandits and beyond, COLT
-2011: proofs take c = 3, c = 0 is what they advise in practice and the default; log log counts as 0
-as long as it is negative. Cappe, Garivier, Maillard, Munos and Stoltz 2013 for normal and Poisson
-outcomes.
+Learning 47, 2002, figure 1 and section 4; with normal outcomes r = 2 sd leaves the probability of
+an error, t^-4, as it is. Audibert and Bubeck, Minimax policies for adversarial and stochastic
+bandits, COLT 2009. Garivier and Cappe, The KL-UCB algorithm for bounded stochastic bandits and
+beyond, COLT 2011: proofs take c = 3, c = 0 is what they advise in practice and the default; log log
+counts as 0 as long as it is negative. Cappe, Garivier, Maillard, Munos and Stoltz 2013 for normal
+and Poisson outcomes.
 
 Where one pull is made per stage of binary arms of equal rewards, episodes of bounds that are a mean
 plus a bonus are played without tables (kernels/bound_play.py).
@@ -42,12 +42,12 @@ from ..problem import (
     TieRule,
 )
 from ..support import Floats, InvalidArgument
-from .index_policy import UNPULLED, IndexPolicy
+from .index_policy import UNPULLED_MEAN, IndexPolicy
 from .kernels.bound_play import play_bounds
 from .kernels.episodes import Episodes
 from .kernels.index_roots import kl_upper_bounds
 from .posterior_bounds import Curve, solved
-from .requirements import Requirement, rising_rewards, unknown_means
+from .requirements import Requirement, known_variances, rising_rewards, unknown_means
 
 
 def hoeffding_range(model: ArmModel, *, bounded: bool = False) -> float | None:
@@ -104,7 +104,9 @@ class UpperBoundPolicy(IndexPolicy):
     ) -> Floats:
         """Index of states by the bounds of those with pulls; arms never pulled come first."""
         model = self.problem.groups[group].model
-        top = UNPULLED if model.counts_good else UNPULLED * max(1.0, *map(abs, model.usual))
+        top = (
+            UNPULLED_MEAN if model.counts_good else UNPULLED_MEAN * max(1.0, *map(abs, model.usual))
+        )
         x = np.full(pulled.shape, top)
         x[pulled] = bounds
         return self.reward_of(stage, group, x)
@@ -150,7 +152,7 @@ class BonusPolicy(UpperBoundPolicy):
         levels = np.array([self.level(stage) for stage in range(first, last)])
         tolerance = self._tolerance / float(self._factor[0, first])
         rule = TIE_SIGNS[self.ties]
-        play_bounds(episodes, levels, self._widths, UNPULLED, tolerance, *rule, rng)
+        play_bounds(episodes, levels, self._widths, UNPULLED_MEAN, tolerance, *rule, rng)
 
 
 class Ucb1Policy(BonusPolicy):
@@ -200,7 +202,7 @@ class KlUcbPolicy(UpperBoundPolicy):
 
     name = "kl-ucb"
     symmetric = True
-    requires = (unknown_means, rising_rewards)
+    requires = (unknown_means, known_variances, rising_rewards)
 
     def __init__(self, problem: Problem, *, c: float = 0.0, ties: TieRule = DEFAULT_TIES) -> None:
         super().__init__(problem, ties=ties)

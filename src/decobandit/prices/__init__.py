@@ -2,11 +2,11 @@
 
 Imports `arm` and what is below it.
 
-The search: `search.py`, over a market (`market.py`): `graph_market.py` for every model and batch
-size, `band_market.py` faster for single pulls with good and bad outcomes, `chain_market.py` for
-arms that move at rest. A stage's price: `kernels/rounds.py`. Ties: `descent.py`, and for the last
-digits `master.py`. What DeCo plays: `canonical.py`. Searches over non-binary outcomes start from
-fewer stages: `problem/thinning.py`.
+The search: `search.py`, over a market (`market.py`): `stage_market.py` with its `traders.py` for
+every model and batch size, `band_market.py` faster for single pulls with good and bad outcomes. A
+stage's price: `kernels/rounds.py`. Ties: `descent.py`, and for the last digits `master.py`. What
+DeCo plays: `canonical.py`. Searches over non-binary outcomes start from fewer stages:
+`problem/thinning.py`.
 """
 
 from typing import TYPE_CHECKING
@@ -15,7 +15,6 @@ from ..support.lazy import lazy_names
 
 if TYPE_CHECKING:
     from .canonical import at_canonical_prices as at_canonical_prices
-    from .chain_market import relaxed_solution as relaxed_solution
     from .demand_by_stage import Demand as Demand
     from .demand_by_stage import demand as demand
     from .dual import DualValue as DualValue
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from .dual import money_plans as money_plans
     from .dual import whole_solution as whole_solution
     from .limits import joined_prices as joined_prices
+    from .rounding import proved_above as proved_above
     from .segments import by_segment as by_segment
     from .segments import solve as solve
     from .solution import DualSolution as DualSolution
@@ -34,5 +34,6 @@ if TYPE_CHECKING:
     from .solution import load_solution as load_solution
     from .solution import read_solution as read_solution
     from .solution import save_solution as save_solution
+    from .stage_market import relaxed_solution as relaxed_solution
 
 __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -65,7 +65,7 @@ class BandMarket(Market):
 
     @property
     def scale(self) -> float:
-        """The largest difference that one outcome can make, now or in a terminal table."""
+        """Largest difference that one outcome can make, now or in a terminal table."""
         spread = float(np.abs(self.arms.reward_good - self.arms.reward_bad).max())
         steps = np.abs(np.diff(self.arms.terminal, axis=1))
         steps[:, np.cumsum(np.arange(1, self.stages + 1)) - 1] = 0.0  # from one row to the next
@@ -73,7 +73,7 @@ class BandMarket(Market):
 
     @property
     def unit(self) -> float:
-        """The largest reward there is: what linear programs are scaled by."""
+        """Largest reward in size, by which linear programs are scaled."""
         arms = self.arms
         return max(float(np.abs(x).max()) for x in (*arms[3:],)) or 1.0
 
@@ -119,7 +119,7 @@ class BandMarket(Market):
 
     @property
     def _rewards(self) -> Floats:
-        """Of good outcomes and of bad ones, by group and stage."""
+        """Rewards of good and of bad outcomes, by group and stage."""
         return np.concatenate([self.arms.reward_good, self.arms.reward_bad])[:, : self.regular]
 
     @property
@@ -128,7 +128,7 @@ class BandMarket(Market):
         return bool(np.all(self._rewards == self._rewards[:, :1]))
 
     def coarser(self) -> Iterator[Level]:
-        """Half the stages, and so on, where fewer are much the same market."""
+        """Yield markets with half the stages, a quarter, ..., where these are similar."""
         rewards, sizes = self._rewards, [self.regular]
         if self.regular <= COARSEST_STAGES:
             return
@@ -152,7 +152,7 @@ class BandMarket(Market):
         return BandMarket(arms, self.pulls[stages_left], stages, workers=self.workers)
 
     def rough_bounds(self, prices: Floats) -> RoughBounds:
-        """Without a pass; where there are no prices yet, at those of arms that know themselves."""
+        """Return bounds that need no pass, by default at prices for known success probabilities."""
         arms, pulls = self.arms, self.pulls
         mu = prices if prices.size else knowing_prices(arms, pulls)
         return RoughBounds(mu, rough_upper(arms, pulls, mu), rough_lower(arms, pulls))
@@ -160,11 +160,11 @@ class BandMarket(Market):
     # Bands
 
     def _rows(self) -> Ints:
-        """Row number n of every (stage, row)."""
+        """Return the row number n of every (stage, row)."""
         return np.concatenate([np.arange(t + 1) for t in range(self.stages)])
 
     def _marks(self, high: Ints) -> Bands:
-        """Bands that begin at 0 and end at high (rows,), without room for their states."""
+        """Return bands from 0 to high (rows,), without room for their states."""
         shape = (self.groups, high.size)
         return Bands(
             low=np.zeros(shape, np.int64),
@@ -191,13 +191,13 @@ class BandMarket(Market):
         )
 
     def _fresh_bands(self) -> Bands:
-        """Bands with the unpulled state only, and all mass in it: a market before any pull."""
+        """Return bands of the unpulled state alone, with all mass in it."""
         bands = self._bands(self._marks(np.where(self._rows() == 0, 0, -1)))
         bands.share[:] = np.repeat(self.arms.counts, self.stages)
         return bands
 
     def _forget_bands(self) -> None:
-        """Give their memory back before others are laid."""
+        """Free the memory of the bands before others are laid."""
         self.bands = self._marks(np.zeros(0, np.int64))
 
     def remember_around(self, mu: Floats) -> None:
@@ -217,7 +217,7 @@ class BandMarket(Market):
         self.bands = self._bands(marks)
 
     def _narrower(self, widths: tuple[float, ...], marks: Bands) -> tuple[float, ...]:
-        """Widths to try where bands of the first have too many states.
+        """Return the widths to try next, if bands of the first width have too many states.
 
         A row has about one state, and others in proportion to the width.
         """
@@ -248,7 +248,7 @@ class BandMarket(Market):
         self.bands = self._bands(marks)
 
     def _lay(self, marks: Bands, mu: Floats, width: float) -> None:
-        """Bands of all groups, one group per thread."""
+        """Lay the bands of all groups, one group per thread."""
 
         def one(arms: Arms, bands: Bands, k: slice) -> None:
             back = begin(arms, bands, self._V[k])
@@ -261,11 +261,11 @@ class BandMarket(Market):
     # Legs
 
     def _back(self, groups: int) -> Iterator[tuple[int, int]]:
-        """Legs of a backward pass of so many groups."""
+        """Return the chunks of stages of a backward pass over this many groups."""
         return legs(self.stages, 0, groups * slab_size(self.stages))
 
     def _forth(self, groups: int) -> Iterator[tuple[int, int]]:
-        """Legs of a forward pass."""
+        """Return the chunks of stages of a forward pass."""
         return legs(0, self.stages, groups * slab_size(self.stages))
 
     # Passes
@@ -275,7 +275,7 @@ class BandMarket(Market):
         return float(self.arms.counts @ self._V[:, 0] + self.pulls @ self.mu)
 
     def reprice(self) -> float:
-        """Backward: new prices at which the remembered masses clear. Returns the dual there."""
+        """Go backward, setting prices at which the remembered masses clear; return the dual."""
         self.calls += 1
         now = (self.arms, self.bands, self.pulls, self._lowest, self._highest, self.mu, self._V)
         if self._in_step:
@@ -287,7 +287,7 @@ class BandMarket(Market):
         return self.dual()
 
     def value_at(self, mu: Floats) -> float:
-        """Backward at given prices, one group per thread. Returns the dual there."""
+        """Go backward at given prices, one group per thread; return the dual there."""
         self.calls += 1
         self.mu = mu.copy()
 
@@ -300,7 +300,7 @@ class BandMarket(Market):
         return self.dual()
 
     def clear(self, blend: float) -> Flow:
-        """Forward: exactly the pulls of every stage are spent; masses join the averages."""
+        """Go forward, spending exactly the pulls of every stage; masses join the averages."""
         reward, spent = np.zeros(self.groups), np.zeros((self.groups, self.stages))
         now = (self.arms, self.bands, self.pulls, blend, self._mass, reward, spent)
         if self._in_step:
@@ -311,7 +311,7 @@ class BandMarket(Market):
         return Flow(reward, spent, True, int(narrow))
 
     def relaxed(self, *, at_price: float, slack: float = 0.0) -> Flow:
-        """Forward under the relaxed policy at the current prices, one group per thread."""
+        """Go forward under the relaxed policy at the current prices, one group per thread."""
         reward, spent = np.zeros(self.groups), np.zeros((self.groups, self.stages))
 
         def one(arms: Arms, bands: Bands, k: slice) -> None:

@@ -23,6 +23,7 @@ from ..problem import Group, Problem
 from ..support import Floats, heed_interrupt
 from .descent import DenseDescent
 from .dual import market_of
+from .rounding import proved_above
 from .solution import DualSolution
 
 WIDTH = 2.0**-14  # of the smoothed dual that is minimised, in standard deviations
@@ -109,5 +110,5 @@ def at_canonical_prices(solution: DualSolution) -> DualSolution:
         solution,
         multipliers=prices[: problem.horizon],
         deployment_price=float(prices[-1]) if problem.stages > problem.horizon else None,
-        upper_bound=market.value_at(prices),
+        upper_bound=proved_above(problem, prices, market.value_at(prices)),
     )

@@ -35,12 +35,12 @@ from ..support import (
 )
 from ..support.frames import Shown
 from .band_market import band_market
-from .chain_market import ChainMarket
-from .graph_market import GraphMarket
 from .limits import Limits
 from .market import Market
+from .rounding import proved_above, proved_below
 from .search import HistoryLine, Search, minimise, start_prices
 from .solution import DualSolution
+from .stage_market import StageMarket
 
 LOWER_CALLS = 100  # passes for the lower bound of a grid, at most
 MONEY_STEPS = 14  # bisections of the price of money, before the master problem
@@ -55,11 +55,9 @@ BATCH_STATE_COST = 10.0  # in states of single pulls
 def market_of(problem: Problem, grid: int | None = None, workers: int | None = None) -> Market:
     """Return the market of a problem; `grid`, `workers` as in `solve`."""
     used, threads = grid_of(problem, grid), worker_count(workers)
-    if problem.is_restless:
-        return ChainMarket(problem, used)
-    if problem.is_binary and not problem.repeat and not problem.may_wait:
+    if problem.single_binary and not problem.may_wait:
         return band_market(problem, threads)
-    return GraphMarket(problem, used, workers=threads)
+    return StageMarket(problem, used, workers=threads)
 
 
 @dataclass(frozen=True, repr=False)
@@ -69,7 +67,7 @@ class DualValue(Shown):
     Attributes
     ----------
     value : float
-        An upper bound on what any policy earns.
+        An upper bound on what any policy earns, but for rounding.
     gradient : array
         (stages,) pulls allowed minus expected pulls of the relaxed policy; then, with a budget,
         the budget minus expected costs.
@@ -220,29 +218,30 @@ def solve(
         first = start_prices(search, max_calls) if first_prices is None else first_prices
         # of money or resources: none
         first = np.append(first, np.zeros(market.pulls.size - first.size))
-        if isinstance(market, GraphMarket) and problem.budget is not None:
+        if isinstance(market, StageMarket) and problem.budget is not None:
             first = price_money(search, market)
         minimise(search, first, tol, max_calls)
     except KeyboardInterrupt:
         interrupted = True
         _certify(search)
     search.check()
-    lower: float | None = search.upper if search.met else search.lower
+    lower: float | None = min(search.lower, search.upper)
     reached = 0.0 if search.met else search.gap
     if market.points:
         lower, interrupted = _bound_below(search, tol, interrupted)
     prices = search.prices
     prices.flags.writeable = False
+    budget_price = None if problem.budget is None else float(prices[-1])
+    limited = None if problem.resources is None else Limits(problem).resource_prices(prices)
+    charged = (budget_price or 0.0, limited)
     return DualSolution(
         problem=problem,
         multipliers=prices[: problem.horizon],
         deployment_price=float(prices[problem.horizon]) if problem.terminal is not None else None,
-        budget_price=float(prices[-1]) if problem.budget is not None else None,
-        resource_prices=(
-            None if problem.resources is None else Limits(problem).resource_prices(prices)
-        ),
-        upper_bound=search.upper,
-        lower_bound=lower,
+        budget_price=budget_price,
+        resource_prices=limited,
+        upper_bound=proved_above(problem, prices[: problem.stages], search.upper, *charged),
+        lower_bound=None if lower is None else proved_below(problem, lower),
         tol=tol,
         grid=market.points,
         search_gap=reached if market.points else None,
@@ -254,7 +253,7 @@ def solve(
     )
 
 
-def price_money(search: Search, market: GraphMarket) -> Floats:
+def price_money(search: Search, market: StageMarket) -> Floats:
     """Search for the price of money at which cleared flows keep to the budget, by bisection."""
 
     def overspends(price: float) -> bool:
@@ -284,7 +283,7 @@ class MoneyPlan(NamedTuple):
 def money_plans(problem: Problem, price: float, workers: int | None = None) -> list[MoneyPlan]:
     """Return plans around a price of money, from none on, for whatever money is left later."""
     market = market_of(problem, None, workers)
-    assert isinstance(market, GraphMarket)
+    assert isinstance(market, StageMarket)
     plans = []
     for part in MONEY_PARTS if price else (0.0,):
         market.charge(part * price)

@@ -1,4 +1,4 @@
-"""What a stage has of pulls and resources, and how offers of all groups share it out.
+"""Limits of a stage on pulls and resources, and how offers of all groups share them out.
 
 Prices of a problem with resources are one array: those of pulls at all stages, then those of the
 resources, stage by stage. Amounts are counted in the largest use of a resource, so that prices are
@@ -20,7 +20,7 @@ TOLERANCE = 1e-11  # of the shares of a stage, in largest rewards of all its off
 
 
 class Sharing(NamedTuple):
-    """Prices of a stage, and the part of every offer that is taken."""
+    """Prices of a stage, and the accepted part of every offer."""
 
     prices: Floats  # (rows,)
     parts: Floats  # (offers,)
@@ -46,13 +46,13 @@ class Limits:
         self.pulls = np.append(problem.pulls[first:], self.supply)
 
     def rows(self, stage: int) -> Ints:
-        """Positions of a stage among all prices; a deployment has pulls alone."""
+        """Return the positions of a stage among all prices; a deployment uses no resources."""
         resources = self.supply.shape[1] if stage < self.regular else 0
         first = self.stages + stage * self.supply.shape[1]
         return np.append(stage, first + np.arange(resources))
 
     def costs(self, stage: int, prices: Floats) -> Floats:
-        """Cost of a unit of every group at all prices, (groups,)."""
+        """Return the cost of a unit of every group, (groups,)."""
         rows = self.rows(stage)
         return np.asarray(costs_at(self.uses[:, : rows.size], prices[rows]))
 
@@ -74,7 +74,7 @@ class Limits:
         return np.column_stack([units, amounts.reshape(len(units), -1)])
 
     def resource_prices(self, prices: Floats) -> Floats:
-        """Prices of the resources as the problem counts them, (regular stages, resources)."""
+        """Return prices of resources in units of the problem, (regular stages, resources)."""
         return np.asarray(prices[self.stages :].reshape(self.supply.shape) / self.size)
 
 

@@ -4,8 +4,8 @@ A pass goes backward (prices and values) or forward (masses, rewards, pulls spen
 pass at prices mu gives the dual function at mu, an upper bound on what any policy can earn. Every
 clearing pass gives the reward of a feasible relaxed solution, a lower bound on the dual minimum.
 
-Two kinds of traders make them: those of `graph_market.py` serve every model and batch size, those
-of `band_market.py` are faster for single pulls of good and bad outcomes.
+`stage_market.py` serves every model and batch size, stage by stage; `band_market.py` is faster for
+single pulls of good and bad outcomes.
 """
 
 from __future__ import annotations
@@ -92,17 +92,17 @@ class Market(ABC):
     @property
     @abstractmethod
     def unit(self) -> float:
-        """The largest reward there is: what linear programs are scaled by."""
+        """Largest reward in size, by which linear programs are scaled."""
 
     @property
     @abstractmethod
     def scale(self) -> float:
-        """The scale that ties are measured by."""
+        """Scale of the width of ties."""
 
     @property
     @abstractmethod
     def largest_price(self) -> float:
-        """No price need be larger."""
+        """Bound on the size of useful prices."""
 
     @property
     @abstractmethod
@@ -112,7 +112,7 @@ class Market(ABC):
     @property
     @abstractmethod
     def short(self) -> bool:
-        """Whether some passes take about a second together."""
+        """Whether a few passes take about a second."""
 
     @property
     def left_out(self) -> float:
@@ -121,7 +121,7 @@ class Market(ABC):
 
     @property
     def top(self) -> float | None:
-        """The best reward, where prices of coarser markets are extrapolated towards it."""
+        """Best reward, towards which coarser prices are extrapolated; None if they are not."""
         return None
 
     @property
@@ -144,35 +144,33 @@ class Market(ABC):
 
     @abstractmethod
     def release(self) -> None:
-        """Forget all tables: there are no more passes."""
+        """Free all tables; no pass may follow."""
 
     def rough_bounds(self, prices: Floats) -> RoughBounds | None:
-        """Bounds without a pass, where there are some."""
+        """Return bounds that need no pass, if there are any."""
         return None
 
-    @abstractmethod
-    def remember_around(self, mu: Floats) -> None:
+    def remember_around(self, mu: Floats) -> None:  # noqa: B027  # not needed where all is kept
         """Make room for passes at prices around mu."""
 
-    @abstractmethod
-    def remember_signs(self, mu: Floats) -> None:
+    def remember_signs(self, mu: Floats) -> None:  # noqa: B027
         """Make room for passes at prices mu alone."""
 
     @abstractmethod
     def value_at(self, mu: Floats) -> float:
-        """Backward at given prices. Returns the dual there."""
+        """Go backward at given prices and return the dual there."""
 
     @abstractmethod
     def reprice(self) -> float:
-        """Backward: new prices at which the remembered masses clear. Returns the dual there."""
+        """Go backward, setting prices at which the remembered masses clear; return the dual."""
 
     @abstractmethod
     def clear(self, blend: float) -> Flow:
-        """Forward: exactly the pulls of every stage are spent; masses join the averages."""
+        """Go forward, spending exactly the pulls of every stage; masses join the averages."""
 
     @abstractmethod
     def relaxed(self, *, at_price: float, slack: float = 0.0) -> Flow:
-        """Forward under the relaxed policy at the current prices."""
+        """Go forward under the relaxed policy at the current prices."""
 
     def optimal_flow(self) -> tuple[Floats, Flow] | None:
         """Return optimal prices and a flow by one linear program; None where it is too large."""

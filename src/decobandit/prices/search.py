@@ -25,6 +25,9 @@ FINE_PRICE_WEIGHT, FINE_GAP = 0.9, 2e-5  # the same, and the relative gap from w
 STALLED_CALLS = 100  # of the smoothed dual in which the gap must halve, else columns are mixed
 SMOOTHED_GAP = 1e-5  # relative gap down to which the smoothed dual is of use
 NARROWEST = 0.02  # charge of smoothing, in parts of that gap, at which it ends
+LONG_STAGES = 1000  # from here on the level of prices is searched first
+LEVEL_STEP = 1e-3  # first change of that level, in units of the reward scale
+LEVEL_CALLS = 6  # backward passes that narrow its bracket
 TIE_WIDTH = 1e-9  # an index this close to the price counts as a tie, in units of the reward scale
 ROUNDING = 1e-13  # gaps below this part of the rewards at stake are rounding
 
@@ -47,7 +50,7 @@ Note = Callable[[HistoryLine], None]
 
 
 def relative_gap(upper: float, lower: float) -> float:
-    """(upper - lower) / max(|upper|, |lower|), and 0 where they agree."""
+    """Return (upper - lower) / max(|upper|, |lower|), or 0 if the bounds have met."""
     if upper <= lower:
         return 0.0
     return (upper - lower) / max(abs(upper), abs(lower))
@@ -55,7 +58,7 @@ def relative_gap(upper: float, lower: float) -> float:
 
 @dataclass
 class Search:
-    """The best prices and bounds found on one market."""
+    """Best prices and bounds found on one market."""
 
     market: Market
     note: Note
@@ -137,7 +140,7 @@ def _minimise(search: Search, start: Floats, tol: float, most_calls: int) -> Non
 
 
 def rounds(search: Search, start: Floats, tol: float, most_calls: int) -> list[Flow]:
-    """Prices backward, clearing forward, until done, stuck or out of calls. Returns the flows."""
+    """Price backward and clear forward until done, stuck or out of calls; return the flows."""
     market = search.market
     market.remember_around(start)
     search.saw_value(market.value_at(start))
@@ -209,7 +212,7 @@ def _missed(market: Market, flow: Flow) -> float:
 
 
 def _mix(search: Search, flows: list[Flow], tol: float, most_calls: int) -> None:
-    """Column generation: flows at new prices join the master problem, which proposes prices.
+    """Generate columns: flows at new prices join the master problem, which proposes prices.
 
     Its prices oscillate, so each trial point is a mean with most weight on the best prices so far.
     """
@@ -249,7 +252,7 @@ def _mix(search: Search, flows: list[Flow], tol: float, most_calls: int) -> None
 
 
 def start_prices(search: Search, most_calls: int) -> Floats:
-    """Prices to begin with: from coarser markets where there are some, else those of fresh arms.
+    """Return first prices: from coarser markets if there are any, else those of fresh arms.
 
     Where these need not be better, both are tried.
     """
@@ -258,7 +261,9 @@ def start_prices(search: Search, most_calls: int) -> Floats:
         coarse = Search(level.make(), search.note, search.calls)
         if not solutions:
             coarse.saw_value(coarse.market.reprice())
-        start = _stretched(solutions, level.stages, market.top) if solutions else coarse.prices
+        start = coarse.prices
+        if solutions:
+            start = _levelled(coarse, _stretched(solutions, level.stages, market.top))
         try:
             rounds(coarse, start, level.tol, min(most_calls, search.calls + level.calls))
         finally:
@@ -266,6 +271,7 @@ def start_prices(search: Search, most_calls: int) -> Floats:
         solutions.append((level.stages, coarse.prices))
         search.prices = _stretched(solutions, market.regular, market.top)  # if interrupted
     if solutions:
+        search.prices = _levelled(search, search.prices)
         if market.follows_coarser:
             return search.prices
         search.saw_value(market.value_at(search.prices))
@@ -273,21 +279,57 @@ def start_prices(search: Search, most_calls: int) -> Floats:
     return search.prices
 
 
+def _levelled(search: Search, prices: Floats) -> Floats:
+    """Shift all prices of a long horizon alike, to where the dual is smallest.
+
+    Prices of coarser markets have the right shape; but where an arm that is worth its price once is
+    worth it many times, a small error of their level changes what very many pulls are worth.
+    """
+    market, golden = search.market, (np.sqrt(5.0) - 1.0) / 2.0
+    if market.regular < LONG_STAGES:
+        return prices
+
+    def value(shift: float) -> float:
+        changed = np.append(prices[: market.regular] + shift, prices[market.regular :])
+        dual = market.value_at(changed)
+        search.saw_value(dual)
+        return dual
+
+    ahead = LEVEL_STEP * market.scale
+    behind, at, best, further = -ahead, 0.0, value(0.0), value(ahead)
+    if further >= best:
+        behind, ahead = ahead, behind
+        further = value(ahead)
+    while further < best:  # until the dual rises
+        behind, at, ahead, best = at, ahead, ahead + 2.0 * (ahead - at), further
+        further = value(ahead)
+    low, high = sorted((behind, ahead))
+    points = [high - golden * (high - low), low + golden * (high - low)]
+    values = [value(point) for point in points]
+    for _ in range(LEVEL_CALLS):
+        left = values[0] < values[1]
+        low, high = (low, points[1]) if left else (points[0], high)
+        point = high - golden * (high - low) if left else low + golden * (high - low)
+        points = [point, points[0]] if left else [points[1], point]
+        values = [value(point), values[0]] if left else [values[1], value(point)]
+    return search.prices
+
+
 def stretch(prices: Floats, regular: int, stages: int) -> Floats:
-    """Prices over `regular` stages (and later ones) read at the same fraction of `stages`."""
+    """Interpolate prices of `regular` stages at the same fractions of `stages`; keep later ones."""
     at = (np.arange(stages) + 0.5) / stages
     midpoints = (np.arange(regular) + 0.5) / regular
     return np.concatenate([np.interp(at, midpoints, prices[:regular]), prices[regular:]])
 
 
 def _stretched(solutions: list[tuple[int, Floats]], stages: int, top: float | None) -> Floats:
-    """Prices for `stages` stages from the one or two coarser solutions before."""
+    """Return prices for `stages` stages from the last one or two coarser solutions."""
     tries = [stretch(prices, size, stages) for size, prices in solutions[-2:]]
     return tries[-1] if len(tries) == 1 or top is None else _extrapolate(tries[1], tries[0], top)
 
 
 def _extrapolate(finer: Floats, coarser: Floats, top: float) -> Floats:
-    """Prices at twice the stages of `finer`, which has twice those of `coarser`.
+    """Extrapolate prices to twice the stages of `finer`, which has twice those of `coarser`.
 
     The distance of the price from the best reward shrinks by about the same factor each time.
     """

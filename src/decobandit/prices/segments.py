@@ -33,8 +33,9 @@ from ..problem import (
 from ..support import Floats, InvalidArgument, seed_of
 from .dual import market_of
 from .dual import solve as solve_one
-from .graph_market import GraphMarket
+from .rounding import proved_above
 from .search import stretch
+from .stage_market import StageMarket
 
 TAIL = 1e-7  # probability of numbers of visitors whose dual is not solved, on either side
 MOST_DUALS = 60  # solved for one segment
@@ -146,15 +147,16 @@ def _one_visitor(problem: Problem, end: Callable[..., float]) -> Problem:
 def priced(problem: Problem, price: float) -> tuple[float, float]:
     """Return the dual at a price of money, and the money that is spent in expectation."""
     market = market_of(problem)
-    assert isinstance(market, GraphMarket)
+    assert isinstance(market, StageMarket)
     return _priced(market, price)
 
 
-def _priced(market: GraphMarket, price: float) -> tuple[float, float]:
+def _priced(market: StageMarket, price: float) -> tuple[float, float]:
     market.charge(price)
-    values = []
+    problem, values = market.problem, []
     for k in range(MONEY_ROUNDS):
-        values.append(market.reprice())
+        value = market.reprice()
+        values.append(proved_above(problem, market.mu[: problem.stages], value, price))
         flow = market.clear(1.0 if k == 0 else 2.0 / (k + 2.0))
     return min(values), float(market.money_by_stage(flow).sum())
 
@@ -170,7 +172,7 @@ def parts_of(problem: Problem) -> list[Part]:
         return parts
     visitors = [max(round(float(part.problem.survival.sum())), 1) for part in parts]
     markets = [
-        cast("GraphMarket", market_of(part.problem.model_copy(update={"horizon": number})))
+        cast("StageMarket", market_of(part.problem.model_copy(update={"horizon": number})))
         for part, number in zip(parts, visitors, strict=True)
     ]
 

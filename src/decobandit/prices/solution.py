@@ -38,7 +38,8 @@ from ..support import (
     shown,
     write_whole,
 )
-from .search import HistoryLine, relative_gap
+from .rounding import dual_rounding, flow_rounding
+from .search import ROUNDING, HistoryLine, relative_gap
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 FORMAT = "decobandit-solution-1"
@@ -78,7 +79,8 @@ class DualSolution(Tabular):
         On a grid, the relative gap at which the search ended there: the rest of `relative_gap` is
         due to the grid. None without one.
     history : tuple of HistoryLine
-        The bounds after each round; with a grid the lower ones are on the minimum of its chords.
+        The bounds after each round, without an allowance for rounding; with a grid the lower ones
+        are on the minimum of its chords.
     stopped : str or None
         Why the search ended before it reached `tol`, and what to do; None where it did. Not kept in
         files.
@@ -122,9 +124,23 @@ class DualSolution(Tabular):
 
     @property
     def converged(self) -> bool:
-        """Whether the search reached a relative gap of `tol`; on a grid, the gap on that grid."""
-        gap = self.relative_gap if self.search_gap is None else self.search_gap
-        return gap is not None and gap <= self.tol
+        """Whether the search reached a relative gap of `tol`; on a grid, the gap on that grid.
+
+        Bounds that differ by rounding alone have met.
+        """
+        if self.search_gap is not None or self.lower_bound is None:
+            return self.search_gap is not None and self.search_gap <= self.tol
+        size = max(abs(self.upper_bound), abs(self.lower_bound))
+        distance = self.upper_bound - self.lower_bound
+        return distance <= max(self.tol * size, self._resolution)
+
+    @property
+    def _resolution(self) -> float:
+        """The distance of bounds that differ by rounding alone."""
+        charged = (self.budget_price or 0.0, self.resource_prices)
+        errors = dual_rounding(self.problem, self.prices, *charged) + flow_rounding(self.problem)
+        largest = max(group.largest_reward for group in self.problem.groups)
+        return 2.0 * errors + ROUNDING * largest * float(self.problem.pulls.sum())
 
     @property
     def prices(self) -> Floats:
@@ -135,8 +151,8 @@ class DualSolution(Tabular):
 
     @property
     def priced(self) -> Problem:
-        """The problem whose pulls pay the price of money, if it has a budget."""
-        return self.problem.charged(self.budget_price or 0.0)
+        """The problem whose pulls pay the prices of money and resources, if it has some."""
+        return self.problem.charged(self.budget_price or 0.0, self.resource_prices)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, as `deco solve --json` prints them."""

@@ -37,7 +37,6 @@ from ...support.kernels.arrays import ONE, ZERO, copy
 from ...support.kernels.compiled import compiled
 from .backward import STAGES_PER_BLOCK, alive_rows, index_terms, lower, step_row, sweep
 
-MAX_STEPS = 200
 NOISE = 0.1  # part of the requested accuracy: a pull that is worse by less counts as good as none
 WINDOW = 4  # states below the frontier whose advantage is stored, without a tick
 
@@ -65,78 +64,6 @@ def advantage(arm, c, tol, V):
     sweep(arm.alpha, arm.beta, arm.good, arm.bad, prices, V, arm.good.shape[0], ONE)
     ell, delta = index_terms(arm.alpha, arm.beta, arm.good[0], arm.bad[0], ZERO, ZERO, V)
     return ell + delta - prices[0] + NOISE * tol
-
-
-@compiled
-def root(arm, low, high, tol, V):
-    """Return the crossing of A in [low, high], where A(low) > 0 >= A(high), to within tol.
-
-    Illinois rule: secant steps, with the value at an end that stays put halved; bisection where
-    three steps have not halved the bracket.
-    """
-    at_low, at_high = advantage(arm, low, tol, V), advantage(arm, high, tol, V)
-    side, width = 0, high - low
-    for step in range(MAX_STEPS):
-        if high - low <= tol or at_high == 0.0:
-            break
-        middle = low + (high - low) * (at_low / (at_low - at_high))
-        if step % 3 == 2:
-            if high - low > 0.5 * width:
-                middle = 0.5 * (low + high)
-            width = high - low
-        if not low < middle < high:
-            break
-        value = advantage(arm, middle, tol, V)
-        if value > 0.0:
-            at_high *= 0.5 if side == 1 else 1.0
-            low, at_low, side = middle, value, 1
-        else:
-            at_low *= 0.5 if side == -1 else 1.0
-            high, at_high, side = middle, value, -1
-    return low + (high - low) * (at_low / (at_low - at_high)) if at_high < 0.0 else high
-
-
-@compiled(inline="always")
-def _bracketed_root(arm, guess, step, tol, V):
-    """Return the crossing of A near `guess`: the bracket grows by doubling steps."""
-    low = high = guess
-    at = advantage(arm, guess, tol, V)
-    for _ in range(MAX_STEPS):
-        if at > 0.0:
-            low, high = high, high + step
-            at = advantage(arm, high, tol, V)
-            if at <= 0.0:
-                break
-        else:
-            high, low = low, low - step
-            at = advantage(arm, low, tol, V)
-            if at > 0.0:
-                break
-        step *= 2.0
-    return root(arm, low, high, tol, V)
-
-
-@compiled
-def terminal_from(terminal, n, g, pulls, part):
-    """Copy the terminal rewards within `pulls` pulls of (n, g) to `part`, as a slab."""
-    for i in range(pulls + 1):
-        for j in range(i + 1):
-            part[row_start(i) + j] = terminal[row_start(n + i) + g + j]
-
-
-@compiled
-def stage_roots(arm, t, guess, step, tol, out):
-    """Solve the index of every state of stage t from guesses; guess, out (slab of t)."""
-    pulls = arm.good.shape[0] - t
-    V, final = np.empty(row_start(pulls + 1)), np.zeros(row_start(pulls + 1))
-    for n in range(t + 1):
-        for g in range(n + 1):
-            terminal_from(arm.terminal, n, g, pulls, final)
-            a, b = arm.alpha + g, arm.beta + n - g
-            rewards = arm.good[t:], arm.bad[t:]
-            later = PricedArm(a, b, rewards[0], rewards[1], arm.base[t:], arm.weight[t:], final)
-            i = row_start(n) + g
-            out[i] = _bracketed_root(later, guess[i], step, tol, V)
 
 
 @compiled
@@ -252,19 +179,6 @@ def follow(arm, surcharges, flat, noise, skip, front, first, last, bottom, top, 
                     step_row(*pull, low, high, ramp)
             upper -= depth
     return count
-
-
-@compiled
-def tick_index(arm, surcharges, tol, V):
-    """Return the index with a tick at the first stage of `arm`, in state (0, 0)."""
-    before = 0.0
-    for j in range(surcharges.shape[0]):
-        c = surcharges[j]
-        gain = advantage(arm, c, tol, V)
-        if gain > 0.0:
-            return c if j == 0 else crossing(c, surcharges[j - 1], gain, before)
-        before = gain
-    return surcharges[-1]
 
 
 @compiled

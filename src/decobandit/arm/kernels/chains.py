@@ -39,11 +39,24 @@ def expectation(at, to, weight, s, values):
 
 
 @compiled
-def stage_margins(chains, factor, later, rest, index):
-    """Fill rest = Q0 and index = Q1 - Q0, (N,), from later = V_{t+1}."""
+def reach_further(chains, reached, after):
+    """Mark in `after` (N,) the states that those reached (N,) lead to."""
+    for s in range(reached.shape[0]):
+        if reached[s]:
+            for i in range(chains.rest_at[s], chains.rest_at[s + 1]):
+                after[chains.rest_to[i]] = True
+            for i in range(chains.pull_at[s], chains.pull_at[s + 1]):
+                after[chains.pull_to[i]] = True
+
+
+@compiled
+def stage_margins(chains, factor, reached, later, rest, index):
+    """Fill rest = Q0 and index = Q1 - Q0, (N,), from later = V_{t+1}, where reached (N,)."""
     for k in range(factor.shape[0]):
         f = factor[k]
         for s in range(chains.start[k], chains.start[k + 1]):
+            if not reached[s]:
+                continue
             idle = expectation(chains.rest_at, chains.rest_to, chains.rest_weight, s, later)
             used = expectation(chains.pull_at, chains.pull_to, chains.pull_weight, s, later)
             rest[s] = f * chains.rest_reward[s] + idle

@@ -221,29 +221,6 @@ def offers(later, worth, mass, key, weight):
     return count
 
 
-@compiled
-def follow_stage(
-    graph, units, steps, stage, base, factor, later, worth, price, slack, part, mass, under_way
-):
-    """Move mass (states,) over one stage, in place. Returns units spent and reward.
-
-    Units above the price are taken; of those at it (within slack), the same part of the mass of
-    every state takes all, the rest none. under_way (steps of a stage + 1, states): room; masses
-    with so many steps still to come, zero on return.
-    """
-    at, slopes = np.empty(units + 1, np.int64), np.empty(units)
-    spent = 0.0
-    for s in range(graph.start[units * steps * stage + 1]):
-        m = mass[s]
-        if m > 0.0:
-            hull_slopes(later[s], worth[s], at, slopes)
-            fewest, most = demand(slopes, price, slack)
-            under_way[fewest * steps, s] += (1.0 - part) * m
-            under_way[most * steps, s] += part * m
-            spent += m * (fewest + part * (most - fewest))
-    return spent, advance(graph, units * steps, stage, base, factor, mass, under_way)
-
-
 @compiled(fastmath=FAST)
 def advance(graph, most, stage, base, factor, mass, under_way):
     """Move the masses in under_way by the steps that they take, at most `most`. Returns the reward.

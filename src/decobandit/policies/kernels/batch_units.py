@@ -100,16 +100,6 @@ def give_within(order, worth, uses, left, pulls, units, by_worth, tolerance, sla
 
 
 @compiled
-def sum_by_episode(values, where, episodes, out):
-    """out[i]: the sum over arms of the values of their states, in episode number episodes[i]."""
-    for i in range(episodes.shape[0]):
-        total = 0.0
-        for k in range(where.shape[1]):
-            total += values[where[episodes[i], k]]
-        out[i] = total
-
-
-@compiled
 def forward_units(
     index, group_of_arm, alpha, beta, pulls, good, allowed, unit, units, tolerance, rng, given
 ):

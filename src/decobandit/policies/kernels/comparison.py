@@ -336,6 +336,18 @@ def evaluate(x, f, m, first, last, at, y, step):
 
 
 @compiled
+def table_values(x, f, m, start, place, points, below):
+    """Values of the tables place (E, J) at points (E, M): below (E, J, M)."""
+    for e in range(place.shape[0]):
+        for j in range(place.shape[1]):
+            first, last = start[place[e, j]], start[place[e, j] + 1]
+            for i in range(points.shape[1]):
+                y = points[e, i]
+                at = first + np.searchsorted(x[first:last], y, side="right")
+                below[e, j, i], _ = evaluate(x, f, m, first, last, at, y, 0.0)
+
+
+@compiled
 def best_of_tables(x, f, m, start, place, probability):
     """P(largest mean reward) of the arms that are not left out, (E, K)."""
     E, K = place.shape

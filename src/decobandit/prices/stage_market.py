@@ -1,0 +1,448 @@
+"""A market of traders: stages are priced and cleared one after the other, all traders together.
+
+It serves every model and batch size, resources, money, and arms that move at rest. On a grid the
+dual function is too large (chords): its values are upper bounds as ever, but the reward of a
+cleared flow there bounds the minimum *on the grid* from below, not the true one. The true one is
+bounded by flows of the market whose values are below, on contractions (`lower`).
+
+No price need be larger in size than all that units of a stage can change, for each of them: the
+relaxed value is concave in the units of a stage, so that its slope is at most twice the largest
+total reward, of pulls, of a deployment or of all tables, divided by these units. Arms that move at
+rest lose at most twice the largest reward per stage left, for one may do what another does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property, partial
+from itertools import starmap
+from typing import NamedTuple
+
+import numpy as np
+
+from ..arm import COARSEST, EXACT, POINTS, ArmGraph, ChainStates, Grid, arm_graph
+from ..problem import Group, Problem, thinned
+from ..support import Floats, Ints, Pool, pool, refuse_over
+from .kernels.rounds import margin
+from .kernels.smooth import AROUND
+from .limits import Limits, lost_part
+from .market import Flow, Level, Market
+from .occupations import MAX_STATES, flow_of_parts, optimal_occupations
+from .revealed import revealed_groups
+from .search import Search, rounds
+from .traders import ChainTrader, Deal, GraphTrader, Offers, Trader, bundles
+
+SHORT_STATES = 2_000_000  # of all stages, up to which a pass takes some tenths of a second
+THREADED_PULLS = 100  # that one arm may take; below, threads cost more than they save
+COARSE_TOLERANCE = 3e-4  # at which searches on coarser grids end
+COARSER = 3  # times that points are doubled from one of them to the next
+COARSE_CALLS = 15  # of each: where points are few, ties keep rounds from an end
+FEWEST_STAGES = 25  # of the smallest problem that a search starts from
+FEWER_TOLERANCE = 1e-3  # at which searches on fewer stages end
+SHARE_TOLERANCE, SHARE_CALLS = 1e-6, 60  # of rounds for the parts of states that are pulled
+
+Decide = Callable[[int, Pool], list[Deal]]  # of every trader at a stage
+
+
+class StageMarket(Market):
+    """Traders that price and clear stage by stage; `below`: on contractions.
+
+    Arms that move at rest may begin at stage `first`, with `masses` (states,) of arms in every
+    state; by default with those of the problem before its first stage. `every`: with indices of
+    states, too, that they cannot reach.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        grid: Grid = EXACT,
+        *,
+        below: bool = False,
+        workers: int = 2,
+        first: int = 0,
+        masses: Floats | None = None,
+        every: bool = False,
+    ) -> None:
+        threads = workers if problem.most_pulls >= THREADED_PULLS else 1
+        threads = 1 if problem.is_restless else threads
+        groups, self._beyond_grid = revealed_groups(problem, below=below)
+        super().__init__(problem.pulls[first:], len(groups), problem.horizon - first, threads)
+        self.at_most = problem.may_wait
+        self.most_canonical = 0 if problem.is_restless else 100_000
+        self.limits = None if problem.resources is None else Limits(problem, first)
+        if self.limits is not None:
+            self.pulls = self.limits.pulls
+        if problem.budget is not None:  # one more price: that of money
+            self.pulls = np.append(self.pulls, problem.budget)
+        self.mu = np.zeros(self.pulls.size)
+        self.problem, self._grid, self._workers = problem, grid, workers
+        self.points, self._lacks_lower = grid.points, False
+        self.traders: Sequence[Trader] = (
+            self._chains(first, masses, below, every)
+            if problem.is_restless
+            else self._graphs(groups, below)
+        )
+
+    def _chains(self, first: int, masses: Floats | None, below: bool, every: bool) -> list[Trader]:
+        states = ChainStates(self.problem, self._grid, below=below)
+        self.points = 0 if states.exact else round(POINTS * 2.0**self._grid.refine)
+        masses = states.first_masses if masses is None else masses
+        part = float(self.pulls[: self.stages].max()) / float(masses.sum())
+        if self.limits is not None:
+            part = min(part, self.limits.even_part)
+        return [ChainTrader(self.problem, states, masses, first, part, every=every)]
+
+    def _graphs(self, groups: Sequence[Group], below: bool) -> list[Trader]:
+        problem = self.problem
+        graphs = [arm_graph(problem, group, self._grid) for group in groups]
+        self._lacks_lower = any(graph.lower is None for graph in graphs)
+        if below:
+            graphs = [graph.lower or graph for graph in graphs]
+        self._refuse_large(graphs)
+        runs = bundles(graphs, alone=problem.repeat)
+        parts = [(groups[run], graphs[run]) for run in runs]
+        with pool(min(self._workers, len(parts))) as threads:
+            return threads.map(lambda part: GraphTrader(problem, *part), parts)
+
+    def _refuse_large(self, graphs: list[ArmGraph]) -> None:
+        problem, size = self.problem, 0.0
+        units = problem.units if problem.repeat else 1
+        states = 0.0
+        for graph in graphs:
+            per_stage = units * graph.steps
+            of_stages = float(graph.start[1 : problem.horizon * per_stage + 2 : per_stage].sum())
+            size += of_stages * (units + 2) + graph.size * (per_stage + 1)
+            states += of_stages
+        refuse_over(
+            8.0 * size,
+            f"solving {self.groups} kinds of arms, {states:.2g} states in all stages,",
+            "use fewer stages, smaller batches, fewer classes or a coarser grid",
+        )
+
+    def release(self) -> None:
+        self.traders = []
+
+    def lower(self) -> StageMarket | None:
+        if self._lacks_lower:
+            return None
+        return StageMarket(self.problem, self._grid, below=True, workers=self._workers)
+
+    def coarser(self) -> Iterator[Level]:
+        """Fewer stages and coarser grids, where there are some."""
+        problem, grid = self.problem, self._grid
+        if self.at_most or problem.is_restless:
+            return
+        lattices = not all(group.model.finite for group in problem.groups)
+        if not problem.repeat and all(group.terminal is None for group in problem.groups):
+            sizes = [problem.horizon]
+            while sizes[-1] > FEWEST_STAGES:
+                sizes.append(sizes[-1] // 2)
+            for number in sizes[:0:-1]:
+                yield self._level(thinned(problem, number), FEWER_TOLERANCE)
+        for refine in range(COARSEST, grid.refine if lattices else COARSEST, COARSER):
+            yield self._level(problem, COARSE_TOLERANCE, refine)
+
+    def _level(self, problem: Problem, tol: float, refine: int = COARSEST) -> Level:
+        grid = Grid(self.points and round(POINTS * 2.0**refine), refine)
+        make = partial(StageMarket, problem, grid, workers=self._workers)
+        return Level(make, problem.horizon, tol, COARSE_CALLS)
+
+    @property
+    def unit(self) -> float:
+        return max(trader.largest for trader in self.traders) or 1.0
+
+    @property
+    def left_out(self) -> float:
+        return self._beyond_grid + sum(trader.left_out for trader in self.traders)
+
+    @property
+    def scale(self) -> float:
+        return self.unit
+
+    @property
+    def largest_price(self) -> float:
+        last = max(1.0, self.problem.n_arms / self.problem.units)
+        price = 2.0 * self.unit * (self.problem.unit * self.problem.horizon + last)
+        return price if self.limits is None else self.limits.largest_price(price)
+
+    @property
+    def states(self) -> int:
+        return self.problem.units * self._states
+
+    @property
+    def _states(self) -> int:
+        """Number of states over all stages."""
+        return sum(trader.states for trader in self.traders)
+
+    @property
+    def short(self) -> bool:
+        return self._states <= SHORT_STATES
+
+    def smoothed(self) -> SmoothStages:
+        return SmoothStages(self)
+
+    # Backward
+
+    def value_at(self, mu: Floats) -> float:
+        if self.at_most:
+            mu = np.maximum(mu, 0.0)
+        if self.problem.budget is not None:
+            self.charge(float(mu[-1]))
+        return self._backward(lambda stage, threads: mu[self._rows(stage)])
+
+    def reprice(self) -> float:
+        return self._backward(self._clearing_prices)
+
+    def soft_value_at(self, mu: Floats, width: float) -> float:
+        """Backward at given prices, taking parts of units charged; the smoothed dual there."""
+        return self._backward(lambda stage, threads: mu[self._rows(stage)], width)
+
+    def charge(self, price: float) -> None:
+        """Set the price of money."""
+        self.mu[-1] = price
+        for trader in self.traders:
+            assert isinstance(trader, GraphTrader)
+            trader.charge(price)
+
+    def _rows(self, stage: int) -> Ints:
+        """Positions of the prices of a stage among all."""
+        return np.array([stage]) if self.limits is None else self.limits.rows(stage)
+
+    def costs(self, stage: int) -> Floats:
+        """Cost of a unit of every group at the prices of a stage, (groups,)."""
+        if self.limits is None:
+            return np.full(self.groups, self.mu[stage])
+        return self.limits.costs(stage, self.mu)
+
+    def _by_trader(self, values: Floats, sizes: Sequence[int] = ()) -> list[Floats]:
+        """Split values of all traders into those of each, by default one value per group."""
+        sizes = sizes or [trader.groups for trader in self.traders]
+        return [values] if len(sizes) == 1 else np.split(values, np.cumsum(sizes)[:-1])
+
+    def _backward(self, prices_of: Callable[[int, Pool], Floats], width: float = 0.0) -> float:
+        self.calls += 1
+        self.mu = np.append(np.zeros(self.stages), self.mu[self.stages :])
+        for trader in self.traders:
+            trader.begin(softly=width > 0.0)
+        parts = -(-self.workers // len(self.traders))  # of the work of each
+        shared = [(trader, part) for trader in self.traders for part in range(parts)]
+        with pool(self.workers) as threads:
+            for stage in range(self.stages - 1, -1, -1):
+                threads.map(lambda pair, stage=stage: pair[0].price(stage, pair[1], parts), shared)
+                self.mu[self._rows(stage)] = prices_of(stage, threads)
+                costs = self._by_trader(self.costs(stage))
+                for trader, cost in zip(self.traders, costs, strict=True):
+                    if width > 0.0:
+                        trader.settle_softly(stage, cost, width)
+                    else:
+                        trader.settle(stage, cost)
+        first = sum(trader.value() for trader in self.traders)
+        return float(first + self.pulls @ self.mu + self.left_out)
+
+    def _clearing_prices(self, stage: int, threads: Pool) -> Floats:
+        if self.limits is not None:
+            return self._shared(stage, threads, averaged=True)[0]
+        price, _ = self._clearing(stage, threads, averaged=True)
+        return np.array([price])
+
+    def _clearing(self, stage: int, threads: Pool, *, averaged: bool) -> tuple[float, float]:
+        """Return the price at which masses spend the pulls of a stage, and the part at it."""
+        offers = self._offers(stage, threads, averaged=averaged)
+        key, weight = ([getattr(offer, name) for offer in offers] for name in ("key", "weight"))
+        if self.at_most:  # pulls that are not made are worth nothing
+            key, weight = [*key, np.zeros(1)], [*weight, self.pulls[stage : stage + 1]]
+        together = _joined(key)
+        price, part = margin(together, _joined(weight), float(self.pulls[stage]))
+        if not np.isfinite(price):  # all that there is, or none
+            price = np.clip(price, together.min(), together.max()) if together.size else 0.0
+        return float(price), float(part)
+
+    def _offers(self, stage: int, threads: Pool, *, averaged: bool) -> list[Offers]:
+        return threads.map(lambda trader: trader.offers(stage, averaged=averaged), self.traders)
+
+    def _shared(self, stage: int, threads: Pool, *, averaged: bool) -> tuple[Floats, list[Floats]]:
+        """Share out the resources of a stage: prices, parts of all offers of every trader."""
+        assert self.limits is not None
+        offers = self._offers(stage, threads, averaged=averaged)
+        key, weight = (_joined([getattr(offer, x) for offer in offers]) for x in ("key", "weight"))
+        group = np.repeat(
+            np.arange(self.groups), np.concatenate([offer.number for offer in offers])
+        )
+        sharing = self.limits.share(stage, key, weight, group, self.unit)
+        return sharing.prices, self._by_trader(sharing.parts, [offer.key.size for offer in offers])
+
+    # Forward
+
+    def clear(self, blend: float) -> Flow:
+        def decide(stage: int, threads: Pool) -> list[Deal]:
+            if self.limits is not None:
+                parts = self._shared(stage, threads, averaged=False)[1]
+                return list(starmap(_deal, zip(self.traders, parts, strict=True)))
+            price, part = self._clearing(stage, threads, averaged=False)
+            return self._deals(np.full(self.groups, price), 0.0, part)
+
+        return self._forward(decide, True, blend)
+
+    def _deals(self, cost: Floats, slack: float, at_cost: float) -> list[Deal]:
+        return [Deal(costs, slack, at_cost) for costs in self._by_trader(cost)]
+
+    def relaxed(self, *, at_price: float, slack: float = 0.0) -> Flow:
+        return self._forward(
+            lambda stage, threads: self._deals(self.costs(stage), slack, at_price), False
+        )
+
+    def soft_flow(self, width: float) -> tuple[Floats, Floats]:
+        """Forward after `soft_value_at`: units spent and loose ones, of every stage, (T,)."""
+        loose = np.zeros(self.stages)
+
+        def decide(stage: int, threads: Pool) -> list[Deal]:
+            deals = []
+            offers = self._offers(stage, threads, averaged=False)
+            for trader, offer in zip(self.traders, offers, strict=True):
+                over = offer.key - self.mu[stage]
+                near = np.abs(over - 0.5 * width) < (0.5 + AROUND) * width
+                loose[stage] += float(offer.weight[near].sum())
+                deals.append(_deal(trader, np.clip(over / width, 0.0, 1.0)))
+            return deals
+
+        return self._forward(decide, False).spent.sum(axis=0), loose
+
+    def _forward(self, decide: Decide, feasible: bool, blend: float = 0.0) -> Flow:
+        """Move all masses, which join the averages with the weight `blend`."""
+        spent, reward = np.zeros((self.stages, self.groups)), np.zeros(self.groups)
+        for trader in self.traders:
+            trader.reset()
+        with pool(min(self.workers, len(self.traders))) as threads:
+            for stage in range(self.stages):
+                deals = decide(stage, threads)
+                moves = threads.map(
+                    lambda trader, deal, stage=stage: trader.trade(stage, deal, blend),
+                    self.traders,
+                    deals,
+                )
+                spent[stage] = _joined([taken for taken, _ in moves])
+                reward += _joined([gained for _, gained in moves])
+        reward += _joined([trader.last_rewards() for trader in self.traders])
+        units = spent.T
+        if self.limits is not None:
+            return Flow(reward, self.limits.spent(units), feasible)
+        if self.problem.budget is None:
+            return Flow(reward, units, feasible)
+        money = (units * self._money).sum(axis=1)
+        within = money.sum() <= self.pulls[-1]
+        return Flow(
+            reward + self.mu[-1] * money, np.column_stack([units, money]), bool(feasible and within)
+        )
+
+    @cached_property
+    def _money(self) -> Floats:
+        """Money that a unit costs, (groups, stages); a deployment is one pull."""
+        costs = self.problem.costs[:, [group.members[0] for group in self.problem.groups]].T
+        regular = np.arange(self.stages) < self.regular
+        return np.asarray(costs * np.where(regular, float(self.problem.unit), 1.0))
+
+    def money_by_stage(self, flow: Flow) -> Floats:
+        """Return the expected money that a flow spends at each stage, (stages,)."""
+        return np.asarray((flow.spent[:, : self.stages] * self._money).sum(axis=0))
+
+    # What flows prove
+
+    def bound_of(self, flow: Flow) -> float:
+        """Return what a flow proves: one that overspends is mixed with making no pulls."""
+        if not self.at_most:
+            return flow.total
+        lost = lost_part(flow.spent.sum(axis=0), self.pulls)
+        return (1.0 - lost) * flow.total + lost * self._rest_reward
+
+    def resting(self) -> Flow:
+        """Return the flow of arms that are never pulled, nor deployed."""
+        return self._forward(
+            lambda stage, threads: self._deals(np.full(self.groups, np.inf), 0.0, 0.0), True
+        )
+
+    @cached_property
+    def _rest_reward(self) -> float:
+        """Reward of arms that are never pulled: last rewards, and the best deployment."""
+        total, problem = self.resting().total, self.problem
+        if problem.terminal is None:
+            return total
+        means = [
+            float(group.model.mean(np.array([group.model.initial()]))[0])
+            for group in problem.groups
+        ]
+        gains = np.repeat(means, [group.count for group in problem.groups])
+        return total + problem.terminal.deploy * float(np.sort(gains)[-problem.deployed :].sum())
+
+    def optimal_flow(self) -> tuple[Floats, Flow] | None:
+        (trader, *_) = self.traders
+        if not isinstance(trader, ChainTrader):
+            return None
+        if self._states > MAX_STATES or self.limits is not None:
+            return None
+        market = (trader.chains, trader.factors, trader.first_masses)
+        optimum = optimal_occupations(*market, self.pulls)
+        if optimum is None:
+            return None
+        prices, parts = optimum
+        return prices, flow_of_parts(*market, parts)
+
+
+def _deal(trader: Trader, parts: Floats) -> Deal:
+    """Return the deal that takes parts of all offers."""
+    return Deal(np.zeros(trader.groups), parts=parts)
+
+
+def _joined(arrays: list[Floats]) -> Floats:
+    """Return arrays one after the other; a single one is long, and not copied."""
+    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+
+
+class SmoothStages:
+    """A market of traders whose dual function is smoothed by a width."""
+
+    def __init__(self, market: StageMarket) -> None:
+        self._market = market
+        self.width = 1.0
+
+    def value_at(self, mu: Floats) -> tuple[float, Floats, Floats]:
+        """Return the smoothed dual at prices mu, its gradient, and the curvature per price."""
+        value = self._market.soft_value_at(mu, self.width)
+        spent, loose = self._market.soft_flow(self.width)
+        return value, self._market.pulls - spent, loose / ((1.0 + 2.0 * AROUND) * self.width)
+
+    def clear(self) -> tuple[Flow, float]:
+        """Not needed: searches of these markets go from rounds to the master problem."""
+        raise NotImplementedError
+
+
+class RelaxedSolution(NamedTuple):
+    """Prices from a stage on, what states are worth there, and parts of them that are pulled."""
+
+    prices: Floats  # (stages,)
+    first_index: Floats  # (states,) at the first of these stages
+    first_costs: Floats  # (states,) of a pull there, resources included
+    shares: Floats  # (stages, states)
+
+
+def relaxed_solution(
+    problem: Problem,
+    prices: Floats,
+    *,
+    first: int = 0,
+    masses: Floats | None = None,
+    tol: float = SHARE_TOLERANCE,
+) -> RelaxedSolution:
+    """Return a relaxed solution of the stages from `first` on, by rounds from these prices.
+
+    The arms of the problem move at rest. masses (states,): arms in every state then, by default
+    those before the first stage. Rounds end where they no longer narrow the gap: ties are the
+    business of the shares.
+    """
+    market = StageMarket(problem, first=first, masses=masses, every=True)
+    search = Search(market, lambda line: None)
+    rounds(search, prices, tol, SHARE_CALLS)
+    (trader,) = market.traders
+    assert isinstance(trader, ChainTrader)
+    shares = trader.shares(np.array([market.costs(stage) for stage in range(market.stages)]))
+    market.value_at(search.prices)
+    return RelaxedSolution(search.prices, *trader.first_terms(market.costs(0)), shares)
