@@ -181,9 +181,10 @@ class Served:
 
 
 @contextmanager
-def serving(db: str) -> Iterator[Served]:
+def serving(db: str, *options: str) -> Iterator[Served]:
     """`deco serve` on a free port, killed at the end."""
     command = [str(DECO), "serve", "--db", db, "--port", "0", "--no-auth", "--rate", "1000000"]
+    command += options
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None

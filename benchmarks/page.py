@@ -21,6 +21,7 @@ HEADINGS = {
     "many_trials": "Many trials in one database",
     "start": "Compilation and start-up",
     "resources": "Resources",
+    "flags": "Feature flags",
     "restless": "Restless arms",
     "simulation": "Simulation",
     "errors": "Standard errors of simulations",

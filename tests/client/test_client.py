@@ -59,7 +59,7 @@ def test_a_trial_runs_over_http_as_in_the_library(client: Client, site: tuple[Si
     assert trial.correct(second.id, True, reason="misread").outcome == 1
     third = trial.ask()
     assert trial.cancel(third.id, reason="left").state == "cancelled"
-    assert trial.unmask(third.id, reason="asked by the ward").arm == third.arm
+    assert trial.unmask(third.id, category="emergency", reason="asked by the ward").arm == third.arm
     # what the library has on record is what was sent
     recorded = open_trial("visits", db=site[0].store)
     told = [(slot.id, slot.state, slot.outcome) for slot in recorded.allocations()]
@@ -415,9 +415,14 @@ def test_tables_are_those_of_the_library(
         async with AsyncClient(site[1], site[0].tokens["viewer"]) as other:
             return await other.open_trial(name).to_frame(table)
 
-    for table in own.tables():
+    names = set(own.tables())
+    if problem.repeat:
+        names.remove("obp")
+        with pytest.raises(ValueError, match="one pull per stage"):
+            own.to_frame("obp")
+    for table in names:
         expected = own.to_frame(table)
-        assert expected.num_rows >= 2
+        assert expected.num_rows >= 1 + (table != "obp")
         assert trial.to_frame(table).equals(expected)
         assert asyncio.run(awaited(table)).equals(expected)
         assert trial.to_frame(table, kind="pandas").equals(own.to_frame(table, kind="pandas"))
@@ -439,6 +444,7 @@ def test_the_verbs_are_those_of_the_library() -> None:
     local = {
         "absent_tables",
         "asking",
+        "assigning",
         "cancellations",
         "codes",
         "columns",
@@ -448,6 +454,7 @@ def test_the_verbs_are_those_of_the_library() -> None:
         "looks",
         "named",
         "outcomes_text",
+        "read",
         "slot_of",
         "status_at",
         "tables",
@@ -470,7 +477,7 @@ def test_the_verbs_are_those_of_the_library() -> None:
 
 def test_the_api_is_readable_in_a_browser(site: tuple[Site, str]) -> None:
     """Every operation of the document is on the page, with its keys; nothing comes from afar."""
-    answer = httpx.get(f"{site[1]}/api/docs")
+    answer = httpx.get(f"{site[1]}/api/docs", timeout=60.0)
     text = answer.text
     assert answer.status_code == 200
     assert "script-src 'self'" in answer.headers["Content-Security-Policy"]

@@ -410,6 +410,7 @@ def test_routes_of_no_single_trial_are_for_all_trials_or_listed_here(site: Site)
     """A token for named trials gets to routes without a trial only if they were thought about."""
     known = {
         "trial_list",  # shows the trials of the token
+        "flags_evaluate",  # those of the token, too
         "plan_make",
         "design_make",
         "design_report",  # about no trial at all

@@ -247,6 +247,7 @@ def test_forms_for_subjects_reasons_unmasking_and_closing(chromium: Any, served:
         assert page.locator("#arm").text_content() in ("A", "B")
         assert fits(page)
         page.locator("summary", has_text="Unmask").click()
+        page.get_by_label("Category of the unmasking").select_option("planned")
         page.get_by_label("Reason to unmask").fill("call of the ward")
         page.get_by_role("button", name="Unmask").click()
         page.locator("dialog").get_by_role("button", name="Unmask").click()

@@ -238,3 +238,39 @@ def test_the_program_lists_in_pages(site: Site) -> None:
     for wrong in (("--limit", 0), ("--limit", 1001), ("--after", "nothing")):
         refused = deco("trial", "list", *wrong, *db)
         assert (refused.code, refused.out, refused.err.count("\n")) == (2, "", 1)
+
+
+def test_the_list_shows_progress_the_best_arm_and_the_next_look(site: Site) -> None:
+    design = Rules.model_validate(
+        {"looks": {"first": 3, "every": 4}, "stop": {"superiority": 0.9999}}
+    )
+    trial = create_trial(
+        Problem.uniform(arms=2, horizon=10),
+        policy="equal",
+        db=site.store,
+        name="led",
+        design=design,
+    )
+    looks = []
+    for outcome in (1, 0, 1, 0, 1, 0, 1, 0):  # every pull of the first arm is good
+        looks.append(site.get("/trials").json["trials"][0]["next_look"])
+        slot = trial.ask()
+        trial.tell(slot.id, outcome if slot.arm == "arm-1" else 0)
+    assert looks == [3, 3, 3, 7, 7, 7, 7, None]  # the one after would be at 11 of 10
+    (summary,) = site.get("/trials").json["trials"]
+    assert (summary["leader"], summary["leader_share"]) == ("arm-1", 0.5)
+    assert (summary["slots"], summary["told"]) == (10, 8)
+    shown = page(site, "/", "viewer")
+    assert '<progress max="10" value="8"' in shown
+    assert "50 %" in shown
+    assert "leader" not in page(site, "/", "operator")
+
+
+def test_trials_are_found_by_a_part_of_their_name(site: Site) -> None:
+    for name in ("Ward 1", "ward 2", "button"):
+        site.trial(name=name)
+    assert re.findall(r"<strong>([^<]+)</strong>", page(site, "/?find=WARD", "operator")) == [
+        "Ward 1",
+        "ward 2",
+    ]
+    assert "No trial has such a name." in page(site, "/?find=nothing", "viewer")

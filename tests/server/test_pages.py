@@ -194,7 +194,7 @@ def test_an_error_of_the_program_is_a_page_with_a_way_back(
 def test_an_operators_list_has_names_only(site: Site, trial: Trial) -> None:
     text = Browser(site, "operator").get("/").text
     inside = re.sub(r"<[^>]*>", " ", text.partition("<main")[2].partition("</main>")[0])
-    assert inside.split("\n", 1)[1].split() == ["Trials", trial.name]
+    assert inside.split("\n", 1)[1].split() == ["Trials", "Name", "Search", trial.name]
 
 
 def test_an_operator_is_not_shown_outcomes_by_the_addresses_of_others(site: Site) -> None:

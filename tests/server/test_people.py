@@ -287,22 +287,25 @@ def test_unmasking_needs_a_reason_and_is_on_record(site: Site) -> None:
     trial = site.trial(ARMS)
     one, two = trial.ask(), trial.ask()
     path = f"/trials/{trial.id}/allocations/{one.id}/unmask"
-    for body in (None, {}, {"reason": ""}, {"reason": 5}):
+    emergency = {"category": "emergency"}
+    bodies = (None, {}, {"reason": ""}, {"reason": 5}, {"reason": "an emergency"})
+    for body in (*bodies, {"reason": "an emergency", "category": "curiosity"}):
         assert site.post(path, body, "operator").status == 422
     for reason in (" ", ".", "emergency"):
-        assert site.post(path, {"reason": reason}, "operator").status == 400
+        assert site.post(path, emergency | {"reason": reason}, "operator").status == 400
     assert not noted(site, "unmasked")
-    got = site.post(path, {"reason": "an emergency"}, "operator")
+    got = site.post(path, emergency | {"reason": "an emergency"}, "operator")
     assert got.json == {"id": one.id, "arm": one.arm, "code": trial.codes[one.arm]}
     form = f"/trials/{trial.id}/allocations/{two.id}/unmask"
     browser = Browser(site, "operator")
     assert browser.post(form, data={"key": "k"}).status_code == 422
-    assert two.arm in browser.post(form, data={"key": "k", "reason": "call of the ward"}).text
+    sent = {"key": "k", "reason": "call of the ward", "category": "planned"}
+    assert two.arm in browser.post(form, data=sent).text
     assert [(e.by, e.data["allocation"], e.data["reason"]) for e in noted(site, "unmasked")] == [
         ("the-operator", one.id, "an emergency"),
         ("the-operator", two.id, "call of the ward"),
     ]
-    assert site.post(path, {"reason": "x"}, "viewer").status == 403
+    assert site.post(path, emergency | {"reason": "x"}, "viewer").status == 403
 
 
 # -- reasons, limits and closing over HTTP ------------------------------------------------------
@@ -329,7 +332,12 @@ def test_cancelling_and_correcting_need_a_reason(site: Site) -> None:
 def test_a_trial_is_limited_closed_archived_and_reopened_over_http(site: Site) -> None:
     problem = {"horizon": 30, "arms": [{"name": "a"}, {"name": "b"}]}
     sent = {"problem": problem, "name": "t", "max_open": 1, "max_cancelled": 0, "policy": "equal"}
-    assert site.post("/trials", sent).json["limits"] == {"open": 1, "cancelled": 0, "unmasked": 5}
+    assert site.post("/trials", sent).json["limits"] == {
+        "open": 1,
+        "cancelled": 0,
+        "unmasked": 5,
+        "unmask_role": None,
+    }
     slot = site.post("/trials/t/ask", {"subject": "S"}, "operator").json["id"]
     assert site.post("/trials/t/ask", {"subject": "S"}, "operator").json["id"] == slot
     assert site.post("/trials/t/ask", None, "operator").code == "limit_reached"

@@ -9,7 +9,7 @@ from decobandit.server.api.routing import ApiRoute
 from decobandit.server.auth import allow
 from decobandit.server.sessions import COOKIE
 from decobandit.server.tokens import new_token, revoke_token
-from helpers.routes import ALL, OPEN, PROBES, TABLE, routes_of
+from helpers.routes import OPEN, PROBES, ROLES, TABLE, routes_of
 from helpers.web_client import SMALL, Answer, Site, answer, asking
 
 CALLERS = (
@@ -18,8 +18,8 @@ CALLERS = (
     "revoked",
     "no scheme",
     "stale cookie",
-    *ALL,
-    *(f"{r} cookie" for r in ALL),
+    *ROLES,
+    *(f"{r} cookie" for r in ROLES),
 )
 
 
@@ -48,7 +48,7 @@ def test_every_route_is_in_the_table(site: Site) -> None:
         (method, route.path)
         for route in routes_of(site.app.routes)
         for method in (route.methods or ())
-        if route.path.startswith("/api/") and method != "HEAD"
+        if route.path.startswith(("/api/", "/ofrep/")) and method != "HEAD"
     }
     assert found == set(TABLE)
 
@@ -90,8 +90,14 @@ def _body(path: str, number: int) -> Any:
         return {"outcome": 1, "reason": "misread"}
     if path.endswith("/arms"):
         return {"arm": {"name": "late"}, "reason": "ready"}
-    if path.endswith(("/cancel", "/unmask", "/reopen", "/limits", "/{arm}/close")):
+    if path.endswith(("/cancel", "/reopen", "/limits", "/{arm}/close", "/unlock")):
         return {"reason": "did not come"}
+    if "/flags" in path:
+        return {"context": {"targetingKey": f"subject {number}"}}
+    if path.endswith("/unmask"):
+        return {"category": "emergency", "reason": "an adverse event"}
+    if path.endswith("/review"):
+        return {"up_to": 0}
     return {"outcome": 1} if path.endswith("/tell") else None
 
 
@@ -103,6 +109,10 @@ def _fill(path: str, site: Site, number: int) -> str:
         slot = trial.ask()
         if path.endswith("/correct"):
             trial.tell(slot.id, 0)
+        if path.endswith(("/lock", "/unlock")):
+            trial.close()
+        if path.endswith("/unlock"):
+            trial.lock(by="somebody else")
         path = path.replace("{trial}", trial.id).replace("{allocation}", slot.id)
     return path
 
@@ -139,7 +149,7 @@ def test_only_the_roles_of_the_table_are_let_in(
     if roles == OPEN and (not bad_header or path in PROBES):
         assert got.status == 200
         return
-    known = caller.removesuffix(" cookie") in ALL
+    known = caller.removesuffix(" cookie") in ROLES
     _is_refusal(got, 403 if known else 401)
     assert _events(site) == before  # nothing was written
 

@@ -137,9 +137,12 @@ class RemoteTrial(Verbs[One, Many]):
             confirm_range=confirm_range or None,
         )
 
-    def unmask(self, allocation_id: str, *, reason: str, key: str | None = None) -> One:
-        """Return the arm of an allocation; the log has the reader and the reason."""
-        return self._change("allocations", allocation_id, "unmask", reason=reason, key=key)
+    def unmask(
+        self, allocation_id: str, *, category: str, reason: str, key: str | None = None
+    ) -> One:
+        """Return the arm of an allocation; the log has the reader, the category and the reason."""
+        said = {"category": category, "reason": reason, "key": key}
+        return self._change("allocations", allocation_id, "unmask", **said)
 
     def allocation(self, allocation_id: str) -> One:
         """Return an allocation with its pulls by arm."""
@@ -166,7 +169,7 @@ class RemoteTrial(Verbs[One, Many]):
     def to_frame(self, table: str | None = None, *, kind: object = None) -> Any:
         """Return a table of the trial as a data frame, as `Trial.to_frame`.
 
-        `table`: allocations (default), arms or events. `kind`: pyarrow, pandas or polars.
+        `table`: allocations (default), arms, events or obp. `kind`: pyarrow, pandas or polars.
         """
         requests = [Request("GET", (*self._place, "events"), entries="events")]
         if table == "arms":
@@ -211,6 +214,18 @@ class RemoteTrial(Verbs[One, Many]):
         """Close the trial and hide it from lists."""
         return self._change("archive", reason=reason, key=key)
 
+    def lock(self, *, reason: str | None = None, key: str | None = None) -> One:
+        """Refuse every change of a closed trial until another person unlocks it."""
+        return self._change("lock", reason=reason, key=key)
+
+    def unlock(self, *, reason: str, key: str | None = None) -> One:
+        """Permit changes of a locked trial again, and say why."""
+        return self._change("unlock", reason=reason, key=key)
+
+    def review(self, *, up_to: int, note: str | None = None, key: str | None = None) -> One:
+        """Record that the audit trail was reviewed up to an event."""
+        return self._change("review", up_to=up_to, note=note, key=key)
+
     def set_limits(
         self,
         *,
@@ -218,6 +233,7 @@ class RemoteTrial(Verbs[One, Many]):
         max_open: int | None = None,
         max_cancelled: int | None = None,
         max_unmasked: int | None = None,
+        unmask_role: str | None = None,
         key: str | None = None,
     ) -> One:
         """Change how many allocations may be pending, cancelled or unmasked, and say why."""
@@ -227,6 +243,7 @@ class RemoteTrial(Verbs[One, Many]):
             max_open=max_open,
             max_cancelled=max_cancelled,
             max_unmasked=max_unmasked,
+            unmask_role=unmask_role,
             key=key,
         )
 

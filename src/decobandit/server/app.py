@@ -18,7 +18,7 @@ from .._version import __version__
 from ..trials.checkpoints import PrivateKey
 from ..trials.database import Store
 from . import errors, metrics
-from .api import planning, routes  # noqa: F401  # routes of the router
+from .api import flags, planning, routes  # noqa: F401  # routes of the router
 from .api.parameters import TrialCache
 from .api.responses import describe_records
 from .api.routing import MAX_CHECKS
@@ -43,10 +43,12 @@ def create_app(
     allowed_hosts: Iterable[str] = (),
     cors_origins: Iterable[str] = (),
     signing_key: PrivateKey | None = None,
+    draw_ahead: int = 0,
 ) -> FastAPI:
     """Create the server of one database. `auth=False`: every local user is an administrator.
 
     `cors_origins`: sites whose pages may use the API. `signing_key`: signs checkpoints.
+    `draw_ahead`: allocations that are drawn ahead for the flags of each trial.
     """
     limits = limits or Limits()
     probes: dict[str, Probe] = {"/api/v1/live": live, "/api/v1/ready": Readiness(store, limits)}
@@ -81,7 +83,9 @@ def create_app(
     app.state.record_readers = RecordReaders()
     app.state.body_checks = CapacityLimiter(MAX_CHECKS)
     app.state.signing_key = signing_key
+    app.state.desks = flags.Desks(draw_ahead)
     errors.install(app)
+    app.include_router(flags.router)  # first: the most frequent
     app.include_router(api_router)
     app.include_router(metrics.router)
     app.include_router(pages.router)

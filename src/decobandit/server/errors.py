@@ -47,6 +47,7 @@ CODES = {
 _TRIAL_ERRORS: tuple[tuple[type[TrialError], int], ...] = (
     (refusals.NotFound, 404),
     (refusals.Conflict, 409),
+    (refusals.NotPermitted, 403),
     (StoreError, 503),
     (refusals.OutOfMemory, 503),
     (refusals.BadOutcome, 422),

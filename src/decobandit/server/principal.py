@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-SEES_EVERYTHING = frozenset({"admin", "viewer"})  # roles; any other role is blinded
+# roles that are not blinded; an app learns the arms of its asks, and has no route to results
+SEES_ARMS = frozenset({"admin", "viewer", "app"})
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,7 @@ class Principal:
     @property
     def blinded(self) -> bool:
         """Whether they must not learn how a trial is going."""
-        return self.role not in SEES_EVERYTHING
+        return self.role not in SEES_ARMS
 
     def may_use(self, trial: str) -> bool:
         """Whether they may use the trial of a name."""

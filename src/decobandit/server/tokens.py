@@ -28,7 +28,7 @@ from ..trials.event_log import trial_id
 from ..trials.events import digest
 from ..trials.people import lock, record, token_digest
 
-Role = Literal["admin", "operator", "viewer"]
+Role = Literal["admin", "operator", "viewer", "app"]
 ROLES: tuple[Role, ...] = get_args(Role)
 PREFIX = "deco_"
 MAX_AGE_SECONDS = 1.0  # of the table in memory
@@ -44,7 +44,7 @@ class Token:
 
     id: str = doc("Random; not the secret.")
     name: str = doc("Unique, also among revoked tokens. The log calls the sender of a request so.")
-    role: str = doc("admin, operator or viewer.")
+    role: str = doc("admin, operator, viewer or app.")
     digest: str = doc("SHA-256 of the secret.")
     created_at: str = doc("ISO 8601, UTC.")
     revoked_at: str | None = doc("When it was revoked; null while it is valid.")

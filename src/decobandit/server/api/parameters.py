@@ -26,7 +26,8 @@ ID_PATTERN = r"^[^\x00-\x1f\x7f]{1,100}$"
 _AFTER = "The list begins after this one: `next` of the page before."
 
 TrialId = Annotated[str, Path(pattern=ID_PATTERN, description="Id or name of the trial.")]
-AllocationId = Annotated[str, Path(pattern=ID_PATTERN, description="Id of the allocation.")]
+_SLOT = "Id of the allocation, or its subject."
+AllocationId = Annotated[str, Path(pattern=ID_PATTERN, description=_SLOT)]
 ArmName = Annotated[str, Path(pattern=ID_PATTERN, description="Name of the arm.")]
 TokenName = Annotated[str, Path(pattern=ID_PATTERN, description="Name of the token.")]
 GivenHead = Annotated[
@@ -72,13 +73,22 @@ class TrialCache:
         return opened
 
 
-async def _trial(request: Request, trial: TrialId) -> Trial:
+async def opened(request: Request, trial: TrialId) -> Trial:
+    """Return a trial by name or id."""
     trials: TrialCache = request.app.state.trial_cache
-    opened = trials.cached(trial)
-    return await run_in_threadpool(trials.open, trial) if opened is None else opened
+    cached = trials.cached(trial)
+    return await run_in_threadpool(trials.open, trial) if cached is None else cached
 
 
-Opened = Annotated[Trial, Depends(_trial)]
+Opened = Annotated[Trial, Depends(opened)]
+
+
+async def _slot_id(trial: Opened, allocation: AllocationId) -> str:
+    known = allocation in trial.latest.allocations
+    return allocation if known else await run_in_threadpool(trial.slot_of, allocation)
+
+
+SlotId = Annotated[str, Depends(_slot_id)]
 
 
 async def _read_trial(request: Request, caller: Caller, trial: Opened) -> Trial:

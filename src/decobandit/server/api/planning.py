@@ -18,7 +18,7 @@ from ...problem.problem_files import format_problem
 from ...support import Naming, Place, dotted
 from ...support.errors import InvalidArgument
 from ...trials import Trial
-from ...trials.settings import chosen_limits, default_limits, make_settings
+from ...trials.settings import Origin, chosen_limits, default_limits, make_settings
 from ...trials.trial import enter_trial, free_name, trial_seed
 from ..auth import Caller, allow
 from ..long_work import LongWork, refusals
@@ -113,9 +113,9 @@ async def trial_create(request: Request, _: Caller, body: sent.CreateIn) -> Resp
         problem, design = await run_in_threadpool(
             checked_design, body.problem, limits, most_stages=most
         )
-        rules, settings = None if design is None else design.rules, dict(body)
+        settings = dict(body)
         del settings["problem"]
-        trial = await start_trial(request, problem, rules=rules, **settings)
+        trial = await start_trial(request, problem, design=design, **settings)
         status = await run_in_threadpool(trial.status)
         return answer(status.to_dict() | {"stale": []}, 201)
 
@@ -181,17 +181,20 @@ async def start_trial(
     seed: int | None = None,
     max_open: int | None = None,
     max_cancelled: int | None = None,
+    design: problems.Rules | None = None,
+    design_report: str | None = None,
     **settings: Any,
 ) -> Trial:
     """As `create_trial`, by the sender of a request; settings: of `make_settings`."""
     store, long_work = request.app.state.store, request.app.state.long_work
     assert isinstance(long_work, LongWork)
     limits = chosen_limits(default_limits(problem), max_open, max_cancelled)
+    origin, rules = Origin.of(design, design_report), None if design is None else design.rules
     title = await run_in_threadpool(free_name, name, store)  # before the long work
     solved = await long_work.run(
-        request, "trial", make_settings, problem, seed=trial_seed(seed), **settings
+        request, "trial", make_settings, problem, seed=trial_seed(seed), rules=rules, **settings
     )
     by = request.state.principal.name
     return await run_in_threadpool(
-        enter_trial, solved, name=title, store=store, by=by, limits=limits
+        enter_trial, solved, name=title, store=store, by=by, limits=limits, origin=origin
     )

@@ -126,7 +126,7 @@ class BlindStatus(BlindTrial):
     """State of a trial, as an operator sees it."""
 
     finished: bool = Field(description="Whether nothing is left to do.")
-    state: str = Field(description="running, closed or archived.")
+    state: str = Field(description="running, closed, archived or locked.")
     open: list[BlindAllocation] = Field(description="Allocations with a pending outcome.")
 
 
@@ -136,6 +136,40 @@ class UnmaskedOut(Out):
     id: str = Field(description="Random identifier.")
     arm: str = Field(description="Name of the arm.")
     code: str = Field(description="Code of the arm.")
+
+
+# -- flags --------------------------------------------------------------------------------------
+
+
+class FlagMetadata(Out):
+    """Facts about the evaluation of a flag."""
+
+    allocation: str = Field(description="Id of the allocation; outcomes are recorded by it.")
+    probability: float = Field(default=0.0, description="Probability of the arm, if computed.")
+
+
+class FlagOut(Out):
+    """Evaluation of a flag, as OFREP defines it."""
+
+    key: str = Field(description="Name or id of the trial, as in the request.")
+    value: str = Field(description="Name of the arm.")
+    variant: str = Field(description="Name of the arm.")
+    reason: Literal["SPLIT"] = Field(description="The policy of the trial chose the arm.")
+    metadata: FlagMetadata = Field(description="Allocation and probability.")
+
+
+class FlagFailure(Out):
+    """Failed evaluation, as OFREP defines it."""
+
+    key: str = Field(default="", description="Name or id of the trial, as in the request.")
+    errorCode: str = Field(description="Code of OpenFeature.")  # noqa: N815 - OFREP's name
+    errorDetails: str = Field(description="Explanation for people.")  # noqa: N815
+
+
+class FlagsOut(Out):
+    """Evaluations of several flags."""
+
+    flags: list[FlagOut | FlagFailure] = Field(description="In the order of the trials.")
 
 
 # -- full ---------------------------------------------------------------------------------------
@@ -189,7 +223,7 @@ class TokenOut(Out):
 
     id: str = Field(description="Random identifier; not the secret.")
     name: str = Field(description="Unique, also among revoked tokens; the log names it.")
-    role: str = Field(description="admin, operator or viewer.")
+    role: str = Field(description="admin, operator, viewer or app.")
     created_at: str = Field(description="ISO 8601, UTC.")
     revoked_at: str | None = Field(description="Time of revocation; null while it is valid.")
     expires_at: str = Field(description="End of validity: ISO 8601, UTC.")

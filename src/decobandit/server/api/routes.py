@@ -31,7 +31,6 @@ from . import schemas as sent
 from .parameters import (
     After,
     AfterEvent,
-    AllocationId,
     ArmName,
     ControlArm,
     GivenHead,
@@ -40,6 +39,7 @@ from .parameters import (
     OfSegment,
     Opened,
     Seen,
+    SlotId,
     State,
     TokenName,
     TrialId,
@@ -61,7 +61,7 @@ _SHOWN = Allocation | out.BlindAllocation
 
 
 @router.post(f"{_TRIAL}/ask", response_model=_SHOWN)
-@allow("admin", "operator")
+@allow("admin", "operator", "app")
 async def trial_ask(
     caller: Caller, trial: Opened, body: sent.AskIn | None = None, key: Key = None
 ) -> Response:
@@ -78,9 +78,9 @@ async def trial_ask(
 
 
 @router.post(f"{_ALLOCATION}/tell", response_model=_SHOWN)
-@allow("admin", "operator")
+@allow("admin", "operator", "app")
 async def trial_tell(
-    caller: Caller, trial: Opened, allocation: AllocationId, body: sent.OutcomesIn, key: Key = None
+    caller: Caller, trial: Opened, allocation: SlotId, body: sent.OutcomesIn, key: Key = None
 ) -> Response:
     """Record outcomes: of a single pull, or counts or rows by arm, which add up."""
     change = trial.telling(
@@ -97,7 +97,7 @@ async def trial_tell(
 @router.post(f"{_ALLOCATION}/cancel", response_model=_SHOWN)
 @allow("admin", "operator")
 def trial_cancel(
-    caller: Caller, trial: Opened, allocation: AllocationId, body: sent.ReasonIn, key: Key = None
+    caller: Caller, trial: Opened, allocation: SlotId, body: sent.ReasonIn, key: Key = None
 ) -> Response:
     """Cancel pending pulls, with a reason; without outcomes, the slots are free again."""
     return shown_to(caller, trial.cancel(allocation, **reasoned(caller, body, key)), trial)
@@ -106,7 +106,7 @@ def trial_cancel(
 @router.post(f"{_ALLOCATION}/correct", response_model=Allocation)
 @allow("admin")
 def trial_correct(
-    caller: Caller, trial: Opened, allocation: AllocationId, body: sent.CorrectIn, key: Key = None
+    caller: Caller, trial: Opened, allocation: SlotId, body: sent.CorrectIn, key: Key = None
 ) -> Response:
     """Replace recorded outcomes, with a reason; the old ones stay in the log."""
     reason, confirm = reasoned(caller, body, key), body.confirm_range
@@ -117,7 +117,7 @@ def trial_correct(
 
 @router.get(_ALLOCATION, response_model=_SHOWN)
 @allow(*EVERYBODY)
-def trial_allocation(caller: Caller, trial: Seen, allocation: AllocationId) -> Response:
+def trial_allocation(caller: Caller, trial: Seen, allocation: SlotId) -> Response:
     """Show one allocation: pulls and pending outcomes of every arm."""
     return shown_to(caller, trial.allocation(allocation), trial)
 
@@ -125,10 +125,11 @@ def trial_allocation(caller: Caller, trial: Seen, allocation: AllocationId) -> R
 @router.post(f"{_ALLOCATION}/unmask", response_model=out.UnmaskedOut)
 @allow("admin", "operator")
 def trial_unmask(
-    caller: Caller, trial: Opened, allocation: AllocationId, body: sent.ReasonIn, key: Key = None
+    caller: Caller, trial: Opened, allocation: SlotId, body: sent.UnmaskIn, key: Key = None
 ) -> Response:
-    """Show the name of the arm of one allocation; caller and reason are recorded."""
-    slot = trial.unmask(allocation, **reasoned(caller, body, key))
+    """Show the name of the arm of one allocation; caller, category and reason are recorded."""
+    said = reasoned(caller, body, key)
+    slot = trial.unmask(allocation, category=body.category, role=caller.role, **said)
     arm = str(slot.arm)
     return answer(out.UnmaskedOut(id=slot.id, arm=arm, code=trial.codes[arm]))
 
@@ -317,7 +318,7 @@ def _changed(
 @allow("admin")
 def trial_limits(caller: Caller, trial: Opened, body: sent.LimitsIn, key: Key = None) -> Response:
     """Change how many allocations may be pending, cancelled or unmasked, and say why."""
-    limits = body.model_dump(include={"max_open", "max_cancelled", "max_unmasked"})
+    limits = body.model_dump(include={"max_open", "max_cancelled", "max_unmasked", "unmask_role"})
     return answer(trial.set_limits(**reasoned(caller, body, key), **limits).to_dict())
 
 
@@ -367,6 +368,30 @@ def trial_archive(
 ) -> Response:
     """Close a trial and hide it from lists."""
     return _changed(trial.archive, body, key, caller)
+
+
+@router.post(f"{_TRIAL}/lock", response_model=Summary)
+@allow("admin")
+def trial_lock(
+    caller: Caller, trial: Opened, body: MaybeReason = None, key: Key = None
+) -> Response:
+    """Refuse every change of a closed trial until another person unlocks it."""
+    return _changed(trial.lock, body, key, caller)
+
+
+@router.post(f"{_TRIAL}/unlock", response_model=Summary)
+@allow("admin")
+def trial_unlock(caller: Caller, trial: Opened, body: sent.ReasonIn, key: Key = None) -> Response:
+    """Permit changes of a locked trial again, and say why; not by who locked it."""
+    return answer(trial.unlock(**reasoned(caller, body, key)).to_dict())
+
+
+@router.post(f"{_TRIAL}/review", response_model=Summary)
+@allow("admin", "viewer")
+def trial_review(caller: Caller, trial: Opened, body: sent.ReviewIn, key: Key = None) -> Response:
+    """Record that the caller has reviewed the audit trail up to an event."""
+    key, by = key_of(key, body), caller.name
+    return answer(trial.review(up_to=body.up_to, note=body.note, key=key, by=by).to_dict())
 
 
 # -- people -------------------------------------------------------------------------------------

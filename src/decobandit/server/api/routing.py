@@ -38,11 +38,11 @@ _DOCUMENTED = {
 }
 assert set(_DOCUMENTED) < set(CODES)
 _ERROR = {"application/json": {"schema": {"$ref": "#/components/schemas/ErrorOut"}}}
-_ERRORS: dict[int | str, dict[str, Any]] = {
+ERRORS: dict[int | str, dict[str, Any]] = {
     status: {"description": text, "content": _ERROR} for status, text in _DOCUMENTED.items()
 }
 # one model puts it into the document; a model per status and route would slow the start
-_ERRORS[400] = {"description": _DOCUMENTED[400], "model": ErrorOut}
+ERRORS[400] = {"description": _DOCUMENTED[400], "model": ErrorOut}
 
 
 class StrictRequest(Request):
@@ -115,6 +115,6 @@ def _is_json(content_type: str) -> bool:
 router = APIRouter(
     prefix="/api/v1",
     route_class=ApiRoute,
-    responses=_ERRORS,
+    responses=ERRORS,
     generate_unique_id_function=lambda route: route.name,
 )

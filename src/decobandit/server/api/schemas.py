@@ -137,6 +137,11 @@ class CreateIn(In):
     max_cancelled: int | None = Field(
         default=None, ge=0, le=MAX_LIMIT, description="Allocations that may be cancelled in all."
     )
+    design_report: str | None = Field(
+        default=None,
+        pattern="^[0-9a-f]{64}$",
+        description="SHA-256 of the report of the design, kept in the log.",
+    )
 
 
 _CONFIRM_RANGE = Field(
@@ -163,6 +168,18 @@ class AskIn(Keyed):
     note: Note | None = Field(default=None, description="Kept in the log.")
 
 
+class FlagIn(In):
+    """Context of an evaluation; other keys of the request are ignored."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    context: dict[str, Any] = Field(
+        default={},
+        description="targetingKey: the subject; segment: that of the visitor, needed where the "
+        "trial has segments. Other attributes are ignored.",
+    )
+
+
 class MaybeReasonIn(Keyed):
     """Why, where there is something to say."""
 
@@ -173,6 +190,21 @@ class ReasonIn(Keyed):
     """Reason for a change."""
 
     reason: Reason = Field(description="Kept in the log.")
+
+
+class UnmaskIn(ReasonIn):
+    """Why an allocation is unmasked."""
+
+    category: Literal["planned", "emergency", "inadvertent"] = Field(
+        description="Kind of unmasking, which reports count."
+    )
+
+
+class ReviewIn(Keyed):
+    """A review of the audit trail."""
+
+    up_to: int = Field(ge=0, description="Number of the last event that was reviewed.")
+    note: Reason | None = Field(default=None, description="Kept in the log.")
 
 
 class CountIn(In):
@@ -278,6 +310,9 @@ class LimitsIn(ReasonIn):
         ge=0,
         le=MAX_LIMIT,
         description="Allocations that one person may unmask within 24 hours.",
+    )
+    unmask_role: Literal["admin", "operator", "any"] | None = Field(
+        default=None, description="The only role that may unmask; any: every role."
     )
 
 

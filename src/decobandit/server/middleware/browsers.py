@@ -22,12 +22,13 @@ from ..sessions import COOKIE, cookie_of
 from .base import HttpMiddleware, RequestCheck, at_start
 from .limits import SAFE_METHODS
 
-API = "/api/v1/"
+APIS = ("/api/v1/", "/ofrep/v1/")
 LOCAL_HOSTS = ("127.0.0.1", "localhost", "[::1]")
 _ORIGIN = re.compile(r"https?://([a-z0-9.-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?")
 PREFLIGHT = {
     "Access-Control-Allow-Methods": "GET, HEAD, POST, DELETE",
-    "Access-Control-Allow-Headers": "Authorization, Content-Type, Idempotency-Key, X-Request-ID",
+    "Access-Control-Allow-Headers": "Authorization, Content-Type, Idempotency-Key, If-None-Match, "
+    "X-Request-ID",
     "Access-Control-Max-Age": "600",
 }
 
@@ -67,14 +68,16 @@ DEFAULTS = {
 }
 
 
+_RAW = [(name.lower().encode(), value.encode()) for name, value in DEFAULTS.items()]
+
+
 class SecurityHeaders(HttpMiddleware):
     """Adds DEFAULTS to every response; must be the outermost middleware."""
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         def restrict(start: Message) -> None:
-            headers = MutableHeaders(scope=start)
-            for name, value in DEFAULTS.items():
-                headers.setdefault(name, value)
+            there = {name for name, _ in start["headers"]}
+            start["headers"].extend(one for one in _RAW if one[0] not in there)
 
         await self.app(scope, receive, at_start(send, restrict))
 
@@ -100,7 +103,7 @@ class Cors(HttpMiddleware):
         self.origins = frozenset(origins)
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if not self.origins or not scope["path"].startswith(API):
+        if not self.origins or not scope["path"].startswith(APIS):
             await self.app(scope, receive, send)
             return
         headers = Headers(scope=scope)
@@ -129,7 +132,7 @@ class Cors(HttpMiddleware):
 def _allowing(origin: str) -> dict[str, str]:
     return {
         "Access-Control-Allow-Origin": origin,
-        "Access-Control-Expose-Headers": "Retry-After, X-Request-ID",
+        "Access-Control-Expose-Headers": "ETag, Retry-After, X-Request-ID",
         "Vary": "Origin",
     }
 

@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import anyio
 from starlette.datastructures import Headers
@@ -104,6 +105,7 @@ class Buckets:
         return len(self._credits)
 
 
+@lru_cache(maxsize=10_000)
 def counted_address(host: str | None) -> str:
     """Return the address that clients are counted by; of IPv6 the /64 network."""
     if host is None:

@@ -22,6 +22,7 @@ CHAPTERS = {  # by how a path begins, the longest first; what begins otherwise i
     "/api/v1/design": "Planning",
     "/api/v1/tokens": "People",
     "/api/v1/people": "People",
+    "/ofrep": "Flags",
 }
 OTHERS = "The server"
 

@@ -31,6 +31,7 @@ class RuleField:
 ALLOCATION = (
     RuleField("control", "Control arm", ("control",), "text", "name of an arm"),
     RuleField("burn_in", "Burn-in, pulls of every arm", ("burn_in",), "whole", "0"),
+    RuleField("block", "Permuted blocks of", ("block",), "whole", "none"),
     RuleField("floor", "Least probability of an arm", ("floor",), hint="0"),
     RuleField("floor_kind", "Kind of this floor", ("floor_kind",), "text", "additive, or clip"),
     RuleField("control_share", "Share of control", ("control_share",), hint="none"),

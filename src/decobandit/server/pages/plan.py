@@ -15,6 +15,7 @@ from ...bounds import MEANINGS
 from ...designs.reporting import study_design
 from ...figures.design_report import characteristics, study_page
 from ...policies import COMPARED_POLICIES, policy_names
+from ...policies.names import POLICIES
 from ...problem import FINAL_TESTS, Design, Problem, Rules
 from ...trials import Conflict, Store, Trial, TrialError, open_trial
 from ..api.planning import start_trial
@@ -25,6 +26,17 @@ from ..middleware.browsers import INLINE_STYLES
 from .design_form import ALLOCATION, PLANNING, STOPPING
 from .plan_form import LABELS, Draft, FormError
 from .rendering import Form, PageRoute, Sent, go, page
+
+AUTO = "picks one of the others for the problem, by a rule that was measured"
+GROUPS = {  # of the form; policies that are in none come last
+    "picked for the problem": ("auto",),
+    "indices with prices": ("deco", "deco-calibrated", "deco-repriced", "deco-rolling"),
+    "other indices": ("fh-gittins", "whittle", "ogi", "flgi", "knowledge-gradient"),
+    "randomised": ("thompson", "thompson-shares", "top-two", "ids", "v-ids", "rho"),
+    "upper confidence bounds": ("ucb1", "ucb-tuned", "moss", "kl-ucb", "bayes-ucb"),
+    "exact": ("optimal",),
+    "simple": ("equal", "greedy", "explore-then-commit"),
+}
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -85,8 +97,9 @@ async def _forecast(request: Request, form: Form, draft: Draft) -> Response:
         return await run_in_threadpool(lambda: _page(request, draft.loaded(state.limits)))
     problem, design = await run_in_threadpool(draft.designed, state.limits)
     with refusals():
+        settings = {"chosen": draft.policy, "rules": None if design is None else design.rules}
         forecast_result = await state.long_work.run(
-            request, "plan", designs.forecast, problem, COMPARED_POLICIES, chosen=draft.policy
+            request, "plan", designs.forecast, problem, COMPARED_POLICIES, **settings
         )
         result = None
         if design is not None and design.scenarios:
@@ -118,7 +131,7 @@ async def _start(request: Request, form: Form, draft: Draft) -> Response:
                 problem,
                 policy=draft.policy,
                 name=draft.name,
-                rules=rules,
+                design=rules,
                 bound=True,  # the forecast has promised it
             )
         except Conflict:
@@ -173,7 +186,7 @@ def _page(
         "plan.html.j2",
         status,
         draft=draft,
-        policies=policy_names(),
+        policies=policy_groups(),
         plan=forecast_result,
         wrong=wrong,
         labels=LABELS,
@@ -185,6 +198,19 @@ def _page(
         tests=FINAL_TESTS,
         **values,
     )
+
+
+def policy_groups() -> dict[str, dict[str, str]]:
+    """Return what every policy does, by group and name."""
+    texts = {
+        name: POLICIES[name].what if name in POLICIES else AUTO if name == "auto" else ""
+        for name in policy_names()
+    }
+    groups = {
+        group: {name: texts.pop(name) for name in names if name in texts}
+        for group, names in GROUPS.items()
+    }
+    return groups | ({"more": texts} if texts else {})
 
 
 def _copies(problem: Problem, draft: Draft, design: Design | None) -> list[tuple[str, str, str]]:

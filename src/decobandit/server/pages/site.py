@@ -17,6 +17,7 @@ from ...trials.lists import page_of_trials
 from ..auth import EVERYBODY, allow
 from ..errors import ApiError
 from ..sessions import COOKIE, cookie_of
+from ..tokens import list_tokens
 from . import api_docs as api_docs_page
 from . import plan as plan_pages
 from . import trial as trial_pages
@@ -38,6 +39,7 @@ def trials(
     archived: bool = False,
     after: Annotated[str | None, Query(max_length=100)] = None,
     state: Literal["running", "over"] | None = None,
+    find: Annotated[str, Query(max_length=100)] = "",
 ) -> Response:
     """List the trials of the token: pages go from old to new, running ones first on each.
 
@@ -52,6 +54,7 @@ def trials(
         archived=archived,
         stale_after=limits.stale_after,
         running=None if state is None or caller.blinded else state == "running",
+        find=find,
     )
     ranks = {} if caller.blinded else {name: rank for rank, name in enumerate(FIRST_BADGES)}
     return page(
@@ -60,6 +63,7 @@ def trials(
         trials=sorted(listing.items, key=lambda one: ranks.get(one.badge, len(ranks))),
         next=listing.next,
         first=after is None,
+        find=find,
         archived=archived,
         state=None if caller.blinded else state,
         hidden=0 if caller.blinded else listing.hidden,
@@ -90,10 +94,13 @@ def people(request: Request, number: Annotated[int, Query(alias="page", ge=1)] =
     pages = max(1, -(-len(log.events) // EVENTS_PER_PAGE))
     number = min(number, pages)
     latest = log.events[::-1][(number - 1) * EVENTS_PER_PAGE : number * EVENTS_PER_PAGE]
+    logins = {event.by: event.at for event in log.events if event.kind == "login"}
     return page(
         request,
         "people.html.j2",
         log=log,
+        tokens=sorted(list_tokens(request.app.state.store), key=lambda one: not one.valid),
+        logins=logins,
         rows=[(event, summary_of(event)) for event in latest],
         pages=pages,
         number=number,
@@ -197,9 +204,9 @@ router.include_router(trial_pages.router)
 
 
 class _Elsewhere(Convertor[str]):
-    """Any path that is not the API's, which answers for itself."""
+    """Any path that is not of an API, which answers for itself."""
 
-    regex = "(?!api(/|$)).*"
+    regex = "(?!(api|ofrep)(/|$)).*"
 
     def convert(self, value: str) -> str:
         return value

@@ -19,7 +19,7 @@ from ... import trials
 from ...figures.episodes import points_text
 from ...problem import ArmModel, Outcome
 from ...problem.problem_files import parse_tree
-from ...support import Cache, Floats
+from ...support import Cache, Floats, is_count
 from ...trials.allocations import AllocationState, counts_from, told_text
 from ...trials.arm_changes import ARM_KINDS
 from ...trials.ledger import Ledger
@@ -506,11 +506,11 @@ def _log(request: Request, name: str, number: int, check: str) -> _Log:
         ledger = ledger_of(trial.store, trial.id)
         pages = ledger.seq // EVENTS_PER_PAGE + 1
         number = min(number, pages)
-        start = (number - 1) * EVENTS_PER_PAGE
+        last = ledger.seq + 1 - (number - 1) * EVENTS_PER_PAGE  # the latest first
+        start = max(0, last - EVENTS_PER_PAGE)
         events = trial.each_event(ledger)
         all_events = list(events) if check == "decisions" else []
         # all are read and checked; those of the page are kept
-        last = start + EVENTS_PER_PAGE
         shown = [event for event in all_events or events if start <= event.seq < last]
         return _Log(trial, ledger, pages, number, shown, all_events)
 
@@ -545,7 +545,7 @@ def _rows(shown: Sequence[trials.Event], ledger: Ledger) -> list[tuple[trials.Ev
     """Events with a summary and their body."""
     return [
         (event, _summary(event, ledger), json.dumps(event.to_dict(), indent=1, ensure_ascii=False))
-        for event in shown
+        for event in reversed(shown)
     ]
 
 
@@ -555,19 +555,23 @@ def _summary(event: trials.Event, ledger: Ledger) -> str:
         pulls = ", ".join(f"{arm} {number}" for arm, number in data["pulls"].items())
         arm = " in ".join(filter(None, (data["arm"] or pulls, data.get("segment"))))
         return " for ".join(filter(None, (arm, data.get("subject"))))
+    if event.kind == "assigned":
+        return ", ".join(data["subjects"].values())
     if event.kind == "refused":
         return str(data["why"])
     if event.kind == "created":
         return f"policy {data['plan']['policy']}"
     if event.kind in ARM_KINDS:
         return f"{data['arm']} ({data['reason']})"
+    slot, reason = ledger.allocations.get(data.get("allocation", "")), data.get("reason", "")
+    subject = "" if slot is None or slot.subject is None else f" for {slot.subject}"
     if "counts" in data:
         counts = counts_from(data["counts"])
-        return ", ".join(f"{arm} {told_text(outcome)}" for arm, outcome in counts)
-    slot, reason = ledger.allocations.get(data.get("allocation", "")), data.get("reason", "")
+        return ", ".join(f"{arm} {told_text(outcome)}" for arm, outcome in counts) + subject
     arm = "" if slot is None else slot.arm or f"{slot.size} pulls"
     if slot is not None and "outcome" in data:
         arm = f"{arm}: {ledger.kinds[str(slot.arm)].format.named(data['outcome'])}"
+    arm += subject
     return f"{arm} ({reason})" if arm and reason else arm or str(reason)
 
 
@@ -660,6 +664,30 @@ def archive(request: Request, trial: Opened, form: Sent) -> Response:
     return _changed(request, trial, trial.archive, form, form.text("reason"))
 
 
+@router.post("/lock")
+@allow("admin")
+def lock(request: Request, trial: Opened, form: Sent) -> Response:
+    """Refuse every change of the closed trial."""
+    return _changed(request, trial, trial.lock, form, form.text("reason"))
+
+
+@router.post("/unlock")
+@allow("admin")
+def unlock(request: Request, trial: Opened, form: Sent) -> Response:
+    """Permit changes again; not by who locked the trial."""
+    return _changed(request, trial, trial.unlock, form, form.reason)
+
+
+@router.post("/review")
+@allow("admin", "viewer")
+def review(request: Request, trial: Opened, form: Sent) -> Response:
+    """Record that the audit trail was reviewed up to an event."""
+    number = form.one("up_to")
+    up_to = int(number) if is_count(number) else -1  # refused by the trial
+    trial.review(up_to=up_to, note=form.text("note"), key=form.key, by=request.state.principal.name)
+    return go(f"/trials/{trial.id}/audit")
+
+
 @router.post("/arms")
 @allow("admin")
 def arms(request: Request, trial: Opened, form: Sent) -> Response:
@@ -684,8 +712,9 @@ def close_arm(request: Request, trial: Opened, form: Sent) -> Response:
 @allow("admin", "operator")
 def unmask(request: Request, trial: Opened, allocation: AllocationId, form: Sent) -> Response:
     """Show the name of the arm of one allocation, on this page only."""
-    by = request.state.principal.name
-    slot = trial.unmask(allocation, reason=form.reason, key=form.key, by=by)
+    caller = request.state.principal
+    said = {"reason": form.reason, "category": form.one("category"), "role": caller.role}
+    slot = trial.unmask(allocation, key=form.key, by=caller.name, **said)
     return page(
         request, "unmasked.html.j2", trial=trial, slot=slot, code=trial.codes[str(slot.arm)]
     )

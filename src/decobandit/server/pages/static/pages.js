@@ -191,3 +191,36 @@ for (const button of document.querySelectorAll("[data-copy]")) {
     }
   });
 }
+
+// -- lists: sorted by the column that is pressed, the other way when it is pressed again ----------
+
+for (const table of document.querySelectorAll("table.sortable")) {
+  for (const [at, title] of [...table.tHead.rows[0].cells].entries()) {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "sort";
+    button.append(...title.childNodes);
+    title.append(button);
+    button.addEventListener("click", () => {
+      const down = title.ariaSort === "ascending";
+      for (const other of table.tHead.rows[0].cells) other.ariaSort = null;
+      title.ariaSort = down ? "descending" : "ascending";
+      const value = (row) => row.cells[at].dataset.value ?? "";
+      const order = new Intl.Collator(undefined, { numeric: true }).compare;
+      const rows = [...table.tBodies[0].rows].sort((a, b) => {
+        const [x, y] = [Number(value(a)), Number(value(b))];
+        return Number.isNaN(x) || Number.isNaN(y) ? order(value(a), value(b)) : x - y;
+      });
+      table.tBodies[0].append(...(down ? rows.reverse() : rows));
+    });
+  }
+}
+
+// -- API: a folded request opens when it is linked to --------------------------------------------
+
+const unfold = () => {
+  const target = location.hash && document.getElementById(location.hash.slice(1));
+  if (target) for (const part of [target, ...target.querySelectorAll(":scope > details")]) part.open = true;
+};
+addEventListener("hashchange", unfold);
+unfold();
