@@ -14,12 +14,23 @@ from hypothesis import strategies as st
 from decobandit import DirichletCategorical, Reward, gap, make_policy
 from decobandit.evaluation import evaluate
 from decobandit.policies import DecoPolicy, IndexPolicy, KnowledgeGradientPolicy, Policy
+from decobandit.policies.allocation import Allotments
 from decobandit.prices import solve
-from decobandit.problem import TIE_RULES, Arm, BetaBernoulli, Problem, State, Terminal, TieRule
+from decobandit.problem import (
+    TIE_RULES,
+    Arm,
+    BetaBernoulli,
+    Problem,
+    State,
+    States,
+    Terminal,
+    TieRule,
+)
 from decobandit.problem.kernels.layout import slab_size
 from decobandit.support import Progress
 from helpers.examples import KINDS, at_stake, largest_reward, problems, random_prices
 from helpers.oracles import good_chance, rewards, stage_pulls
+from helpers.policies import allotted
 from helpers.reference import REFERENCE
 from helpers.refusals import refused
 from helpers.values import evaluated
@@ -67,8 +78,13 @@ class Split(Asked):
 
     symmetric = True
 
-    def distribution(self, stage: int, state: State) -> Actions:
-        return actions(self._policy, stage, state)
+    def allotments(self, stage: int, states: States) -> Allotments:
+        rows = [
+            (e, [int(k in arms) for k in range(self.problem.n_arms)], probability)
+            for e in range(len(states))
+            for arms, probability in actions(self._policy, stage, states.state(e))
+        ]
+        return tuple(map(np.array, zip(*rows, strict=True)))  # type: ignore[return-value]
 
 
 # -- the second road: labelled arms, outcome by outcome -----------------------------------------
@@ -378,9 +394,10 @@ class Optimal(Policy):
     def select(self, stage: int, state: State, rng: object = None) -> tuple[int, ...]:
         raise AssertionError("exact evaluation asks for probabilities where there are some")
 
-    def distribution(self, stage: int, state: State) -> Actions:
-        lead = self.lead[stage][state.good[0], state.bad[0], state.good[1]]
-        return [((0,), 0.5), ((1,), 0.5)] if lead == 0 else [((0 if lead > 0 else 1,), 1.0)]
+    def probabilities(self, stage: int, states: States, rng: object = None) -> np.ndarray:
+        good, bad = states.stats[..., 0].astype(int), states.stats[..., 1].astype(int)
+        first = (1.0 + self.lead[stage][good[:, 0], bad[:, 0], good[:, 1]]) / 2.0
+        return np.stack([first, 1.0 - first], axis=1)
 
 
 def test_optimal_policy_at_fixed_parameters_has_the_published_mean_and_variance() -> None:
@@ -484,9 +501,12 @@ class MostlyLast(LastArms):
 
     randomised = True
 
-    def distribution(self, stage: int, state: State) -> Actions:
-        arms, number = self.problem.n_arms, round(self.problem.pulls[stage])
-        return [(tuple(range(number)), 0.25), (tuple(range(arms - number, arms)), 0.75)]
+    def allotments(self, stage: int, states: States) -> Allotments:
+        arms, number = np.arange(self.problem.n_arms), round(self.problem.pulls[stage])
+        both = np.stack([arms < number, arms >= arms.size - number]).astype(int)
+        every = np.arange(len(states))
+        shares = np.tile([0.25, 0.75], every.size)
+        return np.repeat(every, 2), np.tile(both, (every.size, 1)), shares
 
 
 class GradientElsewhere(KnowledgeGradientPolicy):
@@ -514,9 +534,10 @@ def test_positions_matter_to_a_policy_that_does_not_declare_symmetry(
         policy = make(problem)
 
         def act(stage: int, state: State, policy: Policy = policy) -> Actions:
-            if policy.has_distribution:
-                return list(policy.distribution(stage, state))
-            return [(policy.select(stage, state), 1.0)]
+            return [
+                (tuple(np.flatnonzero(pulls).tolist()), share)
+                for pulls, share in allotted(policy, stage, state)
+            ]
 
         expected = value(problem, act)
         result = evaluate(problem, policy)
@@ -537,9 +558,10 @@ def test_our_symmetric_policies_are_worth_what_labelled_arms_say(name: str) -> N
         policy = make_policy(problem, name)
 
         def act(stage: int, state: State, policy: Policy = policy) -> Actions:
-            if policy.has_distribution:
-                return list(policy.distribution(stage, state))
-            return [(policy.select(stage, state), 1.0)]
+            return [
+                (tuple(np.flatnonzero(pulls).tolist()), share)
+                for pulls, share in allotted(policy, stage, state)
+            ]
 
         result = evaluate(problem, policy)
         assert result.merged or name == "deco-rolling"

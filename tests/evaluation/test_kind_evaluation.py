@@ -217,7 +217,7 @@ def test_truth_of_means_and_rates() -> None:
     ):
         with pytest.raises(ValueError, match=said):
             simulate(problem, "equal", truth=truth)
-    with refused("invalid_argument"):
+    with refused("invalid_argument", "truth"):
         evaluate(Problem(arms=[GRADES], horizon=1), "greedy", truth=[[0.5, 0.5]])
 
 

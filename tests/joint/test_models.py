@@ -83,6 +83,6 @@ def test_ties_of_sets_go_to_the_least_pulled_arms_then_to_the_first() -> None:
     arms = [OWN.model_copy(update={"name": name}) for name in "abc"]
     policy = make_policy(Problem(arms=arms, horizon=2, pulls_per_stage=2), "optimal")
     problem = policy.problem
-    assert policy.select(0, state_of(problem, ((), (), ()))) == (0, 1)
-    assert policy.select(1, state_of(problem, (("fine",), ("fine",), ()))) == (0, 2)
+    assert set(policy.select(0, state_of(problem, ((), (), ())))) == {0, 1}
+    assert set(policy.select(1, state_of(problem, (("fine",), ("fine",), ())))) == {0, 2}
     assert evaluate(problem, policy).value == pytest.approx(optimum(problem).value, abs=1e-12)

@@ -114,7 +114,7 @@ def test_the_gap_by_stage_adds_up() -> None:
     assert found.gap == pytest.approx(found.shortfall + found.congestion)
     exact = found.upper_bound - policy_value(policy)
     assert found.gap == pytest.approx(exact, abs=4.5 * found.value_se)
-    assert len(found.stages) == 3
+    assert len(found.shortfall_by_stage) == 3
     known = gap(ONLY_DEPLOYED, policy)
     assert known.method == "exact"
     assert known.gap == pytest.approx(exact, abs=1e-9)

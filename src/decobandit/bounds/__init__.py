@@ -4,6 +4,7 @@ Imports `evaluation`, `simulation` and what is below them.
 
 All bounds, one class each: `upper_bounds.py`, with the scenarios of `information_bounds.py`. The
 gap: `gaps.py`; one episode: `episodes.py`; policies compared with a bound: `comparisons.py`.
+Certificates: `certificates.py`, and their checker, which stands alone: `certificate_checker.py`.
 """
 
 from typing import TYPE_CHECKING
@@ -11,6 +12,8 @@ from typing import TYPE_CHECKING
 from ..support.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from .certificates import certificate as certificate
+    from .certificates import check_certifiable as check_certifiable
     from .comparisons import ComparedEpisode as ComparedEpisode
     from .comparisons import ExactComparison as ExactComparison
     from .comparisons import SimulatedComparison as SimulatedComparison

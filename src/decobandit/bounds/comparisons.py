@@ -45,7 +45,7 @@ class ExactComparison(Tabular):
     left_out: bool = False  # the bound: the dual is expensive and no policy needs it
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values; a certified gap only where there is a bound."""
+        """Return plain values; a certified gap only where there is a bound."""
         solution = self.solution
         return {
             "arms": self.problem.n_arms,
@@ -57,7 +57,7 @@ class ExactComparison(Tabular):
         }
 
     def tables(self) -> Tables:
-        """`policies`, one row each; `stages`, expected rewards."""
+        """Return the tables `policies`, one row each, and `stages`, expected rewards."""
         return {
             "policies": lambda: columns_of(
                 _with_gaps([result.row() for result in self.results], self.bound)
@@ -80,7 +80,7 @@ class SimulatedComparison(Tabular):
         return self.simulation.interrupted
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values; a certified gap only where there is a bound."""
+        """Return plain values; a certified gap only where there is a bound."""
         tree = self.simulation.to_dict()
         if self.bound is not None:
             tree |= self.bound.to_dict()
@@ -101,13 +101,13 @@ class SimulatedComparison(Tabular):
 
 @dataclass(frozen=True)
 class ComparedEpisode:
-    """One episode, and the expected gap of its policy where that was asked for."""
+    """Episode, and the expected gap of its policy if requested."""
 
     episode: Episode
     expected: Gap | None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values of the episode, and the expected loss up to each stage."""
+        """Return plain values of the episode, and the expected loss up to each stage."""
         mean = self.expected
         return self.episode.to_dict() | (
             {}
@@ -230,7 +230,7 @@ def follow_by_name(
     expected: bool = False,
     progress: Report | None = None,
 ) -> ComparedEpisode:
-    """One episode of a policy, as `follow` plays it; `expected`: with the policy's gap."""
+    """Play one episode of a policy, as `follow` does; `expected`: with the policy's gap."""
     seed = seed_of(rng)
     if truth is not None:
         truth_of(truth, context.problem)  # refuses what cannot be

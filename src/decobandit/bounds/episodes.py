@@ -28,6 +28,7 @@ from ..arm import OneArmValues, Terms
 from ..policies import (
     DEFAULT_POLICY,
     Context,
+    DecoPolicy,
     Policy,
     check_pulls,
     check_subject,
@@ -43,7 +44,6 @@ from ..problem import (
     TieRule,
     arm_position,
     check_problem,
-    refuse_resources,
     refuse_restless,
     tie_rule,
     truth_of,
@@ -83,7 +83,7 @@ class TermsOf(Protocol):
 
 @record_class(eq=False)
 class Episode(Tabular):
-    """The stages of one episode that have been played; of a running trial these may be few.
+    """Stages of one episode that have been played; in a running trial these may be few.
 
     Tables of `to_frame`: `stages`; `pulls`, whose outcomes `read_outcomes` counts; `arms`, every
     arm at every stage. Arrays (stages, arms) describe the arms before the pulls of a stage.
@@ -96,7 +96,7 @@ class Episode(Tabular):
     (5, (5, 3))
     """
 
-    problem: Problem = doc("What was played.")
+    problem: Problem = doc("Problem that was played.")
     policy: str = doc("Name of the policy that pulled.")
     upper_bound: float = doc("Bound on the value of any policy.")
     prices: Floats = doc("(stages,) price of a pull.")
@@ -123,7 +123,8 @@ class Episode(Tabular):
     )
     seed: int | None = doc("Seed of a simulated episode.", default=None)
     unspent: Floats | None = doc(
-        "(stages,) loss by pulls not made and, at the end, money left; None without a budget.",
+        "(stages,) loss by pulls not made, resources not used and, at the end, money left; None "
+        "without a budget or resources.",
         default=None,
     )
 
@@ -305,27 +306,28 @@ def follow(
     ((0,), (0,), (0,), (0,))
     """
     problem = check_subject(problem, policy)
-    refuse_resources(problem, "an episode")
     if isinstance(policy, Policy) and policy.problem != problem:
         raise InvalidArgument(f"policy {policy.name!r}: made for another problem", field="policy")
-    refuse_restless(problem, "episodes")
     context = Context(problem, tol=tol, ties=tie_rule(ties), fixed_solution=solution)
     (policy,) = make_policies(context, [policy])
     solution, seed = context.solution, seed_of(rng)
     source = _Source(problem, seed, None if truth is None else truth_of(truth, problem))
 
     def decide(stage: int, state: State, spent: float) -> tuple[Arms, Outcomes]:
-        if problem.repeat or problem.budget is not None:
+        if problem.repeat or problem.may_wait:
             states = replace(States.of(problem, [state]), spent=np.array([spent]))
             pulls = policy.allocate_many(stage, states, source.rng)[0]
             arms = tuple(np.repeat(np.arange(problem.n_arms), pulls).tolist())
         else:
             arms = tuple(int(arm) for arm in policy.select(stage, state, source.rng))
         _check_arms(arms, problem, stage, policy.name)
-        return arms, () if stage == problem.horizon else source.outcomes(arms, state)
+        return arms, () if stage == problem.horizon else source.outcomes(arms, state, stage)
 
-    relaxation = policy.tables_at(solution.prices)  # the same tables are not held twice
-    return _walk(solution, problem.stages, decide, relaxation, policy.name, source.truth, seed)
+    relaxation = None  # the tables of DeCo at the same prices are not held twice
+    if isinstance(policy, DecoPolicy) and np.array_equal(policy.prices, solution.prices):
+        relaxation = policy.relaxation
+    names = (policy.name, source.truth, seed)
+    return _walk(solution, problem.stages, decide, relaxation, *names, source=source)
 
 
 def retrace(
@@ -346,7 +348,7 @@ def retrace(
     history : sequence of pairs
         Pulls in their order: the arm, by position or name, and its outcome, 1 or 0, or as in logs;
         a deployment comes last, with outcome None. Pulls of an incomplete stage are left out.
-        Within a budget (None, None) is a pull that was not made.
+        With a budget or resources (None, None) is a pull that was not made.
     solution : DualSolution, optional
         Prices at which arms are valued; the dual is solved to `tol` by default.
     tol : float
@@ -372,8 +374,7 @@ def retrace(
     >>> episode.good[1].tolist()
     [1, 0]
     """
-    refuse_resources(check_problem(problem), "an episode")
-    refuse_restless(problem, "episodes")
+    refuse_restless(check_problem(problem), "recorded episodes")
     if solution is None:
         solution = whole_solution(problem, tol=tol)
     check_solution(solution, problem)
@@ -384,8 +385,9 @@ def retrace(
             f"history: {len(history)} pulls in all; must be at most {most}", field="history"
         )
     positions = [arm_position(problem, arm) if isinstance(arm, str) else arm for arm, _ in history]
-    if problem.budget is None and None in positions:
-        raise InvalidArgument("history: every pull has an arm without a budget", field="history")
+    if None in positions and not problem.may_wait:
+        rule = "every pull has an arm without a budget or resources"
+        raise InvalidArgument(f"history: {rule}", field="history")
     for number, (arm, (_, outcome)) in enumerate(zip(positions, history, strict=True)):
         deployment = number >= T * m
         if arm is None and outcome is None and not deployment:
@@ -435,18 +437,45 @@ class _Source:
         means = tuple(chunk.means[0].tolist())
         self.truth = None if np.isnan(means).any() else means
 
-    def outcomes(self, arms: Arms, state: State) -> Outcomes:
+    def first(self) -> State:
+        """Return the state before the first stage: first states of arms at rest are drawn."""
+        if not self.problem.is_restless:
+            return State.before(self.problem)
+        begun = [outcomes.begun(self.problem.horizon)[0] for outcomes in self._outcomes]
+        groups = self.problem.groups
+        rows = {
+            a: row
+            for g, rows in zip(groups, begun, strict=True)
+            for a, row in zip(g.members, rows, strict=True)
+        }
+        return State.of_stats(self.problem, [tuple(rows[a].tolist()) for a in sorted(rows)])
+
+    def rested(self, state: State, arms: Arms, stage: int) -> State:
+        """Return the state in which the arms that are not pulled have moved."""
+        stats = [row.copy() for row in state.stats(self.problem)]
+        for arm in {*range(self.problem.n_arms)} - {*arms}:
+            k = int(self.problem.group_of_arm[arm])
+            group = self.problem.groups[k]
+            if group.model.restless:
+                member = np.array([group.members.index(arm)])
+                at = (np.zeros(1, np.int64), member, stage)
+                stats[arm] = self._outcomes[k].rested(*at, stats[arm][None])[0]
+        return State.of_stats(self.problem, [tuple(row.tolist()) for row in stats])
+
+    def outcomes(self, arms: Arms, state: State, stage: int) -> Outcomes:
         """Draw the outcomes of pulls of these arms, in their order."""
         stats = [row.copy() for row in state.stats(self.problem)]
         pulls, drawn = list(state.pulls), []
         for arm in arms:
             k = int(self.problem.group_of_arm[arm])
             group, before = self.problem.groups[k], stats[arm]
-            member, n = np.array([group.members.index(arm)]), np.array([pulls[arm]])
+            number = stage if group.model.restless else pulls[arm]
+            member, n = np.array([group.members.index(arm)]), np.array([number])
             outcome = self._outcomes[k].one(np.zeros(1, np.int64), member, n, before[None])[0]
             recorded = group.model.format.recorded(float(outcome), tuple(before.tolist()))
             drawn.append(bool(outcome) if group.model.counts_good else recorded)
-            stats[arm], pulls[arm] = group.model.update(before, np.asarray(outcome)), n[0] + 1
+            stats[arm] = group.model.update(before, np.asarray(outcome))
+            pulls[arm] += 1
         return tuple(drawn)
 
 
@@ -480,17 +509,22 @@ def _walk(
     policy: str,
     truth: tuple[float, ...] | None,
     seed: int | None,
+    *,
+    source: _Source | None = None,
 ) -> Episode:
-    """Go through the stages; decide(stage, state, spent) returns pulls and outcomes."""
+    """Go through the stages; decide(stage, state, spent) returns pulls and outcomes.
+
+    source: of what happens at rest.
+    """
     problem = solution.problem
     K = problem.n_arms
     refuse_over(
         7.0 * 8.0 * stages * K, f"an episode of {K} arms", "use fewer arms or a shorter horizon"
     )
-    paid = problem.budget is not None
-    losses = GapTerms.at(solution) if problem.repeat or paid else None
+    waits = problem.may_wait
+    losses = GapTerms.at(solution) if problem.repeat or waits else None
     tables = losses.tables if losses else relaxation or OneArmValues(problem, solution.prices)
-    state = State.before(problem)
+    state = State.before(problem) if source is None else source.first()
     prices = np.array(solution.prices[:stages])
     prices[: problem.horizon] /= problem.unit
     pulled, outcomes, favourable, texts = [], [], [], []
@@ -506,11 +540,13 @@ def _walk(
         counts = np.bincount(arms, minlength=K)
         if losses is not None:
             states = replace(States.of(problem, [state]), spent=np.array([spent]))
-            lost[: 2 + paid, t] = losses.terms(t, states, counts[None])[0]
+            lost[: 2 + waits, t] = losses.terms(t, states, counts[None])[0]
             spent += float(counts @ problem.costs[t])
         else:
             excess = ell[t] + delta[t] - prices[t]
             lost[:2, t] = np.maximum(-excess, 0.0) @ counts, np.maximum(excess, 0.0) @ (counts == 0)
+        if source is not None and problem.is_restless:
+            state = source.rested(state, arms, t)
         marks = []
         for arm, outcome in zip(arms, drawn, strict=bool(drawn)):
             state, mark = _after(problem, state, arm, outcome)
@@ -538,5 +574,5 @@ def _walk(
         tuple(texts),
         truth,
         seed,
-        lost[2] if paid else None,
+        lost[2] if waits else None,
     )

@@ -6,10 +6,12 @@ For any admissible policy and any prices mu, with index I_t^a of each arm alone 
                                   + sum over the others of (I_t^a - mu_t)^+ ]    congestion
 
 which is Theorem 1 with its terms sorted by sign: a pulled arm is not worth the price, or an arm
-that is worth it is not pulled. Within a budget B, with a price of money lambda, the index is less
-lambda times the cost of the pull, and pulls need not be made, which adds
+that is worth it is not pulled. Within a budget B, with a price of money lambda, or resources R_t at
+prices rho_t, the index is less what the pull costs at these prices, and pulls need not be made,
+which adds
 
-    E sum_t mu_t (m_t - pulls of stage t) + lambda E (B - money spent)           unspent
+    E sum_t [ mu_t (m_t - pulls of stage t) + rho_t (R_t - used at stage t) ]    unspent
+    + lambda E (B - money spent)
 
 For DeCo, which pulls the largest index, the first happens only
 where no arm is worth the price, the second where several are: Theorem 2.
@@ -21,9 +23,6 @@ distribution of each arm's own state, and of the states in which it is pulled. S
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -32,9 +31,8 @@ from .._version import __version__
 from ..evaluation import Occupied, evaluate
 from ..policies import DEFAULT_POLICY, Context, Policy, check_subject, make_policies
 from ..prices import DualSolution, by_segment
-from ..problem import DEFAULT_TIES, Problem, TieRule, refuse_resources, tie_rule
+from ..problem import DEFAULT_TIES, Problem, TieRule, tie_rule
 from ..simulation import (
-    Estimate,
     GapTerms,
     World,
     check_draws,
@@ -61,25 +59,9 @@ from ..support import (
 )
 from ..support.records import doc, record_class
 
+TERMS = ("shortfall", "congestion", "unspent")  # the last one with a budget or resources
 MAX_STATES = 2_000_000
 MAX_CALLS = 4_000  # exact states of a policy that is called in each, a millisecond or more
-
-
-@dataclass(frozen=True)
-class StageGap:
-    """Expected loss at one stage; errors are 0 where it is exact."""
-
-    stage: int
-    shortfall: float
-    congestion: float
-    shortfall_se: float = 0.0
-    congestion_se: float = 0.0
-    unspent: float | None = None  # only within a budget
-    unspent_se: float | None = None
-
-    def to_dict(self) -> dict[str, float]:
-        """Return the terms that there are."""
-        return {name: value for name, value in vars(self).items() if value is not None}
 
 
 @record_class(eq=False)
@@ -99,22 +81,19 @@ class Gap(Tabular):
     """
 
     policy: str = doc("Name of the policy.")
-    upper_bound: float = doc("The dual function at the prices.")
+    upper_bound: float = doc("Dual function at the prices.")
     value: float = doc("Value of the policy.")
-    value_se: float = doc("Its standard error, 0 if exact.")
-    shortfall: float = doc("Expected loss by pulled arms not worth the price.")
-    congestion: float = doc("Expected loss by arms worth the price that were not pulled.")
-    stages: tuple[StageGap, ...] = doc("Shortfall, congestion and their errors by stage.")
+    value_se: float = doc("Standard error of the value, 0 if exact.")
+    terms: Floats = doc(
+        "(stages, terms) expected shortfall, congestion and, with a budget or resources, what is "
+        "unspent."
+    )
+    terms_se: Floats = doc("(stages, terms) standard errors, 0 if exact.")
     by_arm: Floats | None = doc(
         "(arms, 2) shortfall and congestion by arm, if exact; equal arms share theirs."
     )
     method: str = doc('"exact" or "simulated".')
     settings: dict[str, Any] = doc("Draws and seed of a simulation.")
-    unspent: float | None = doc(
-        "Expected loss by pulls not made and money not spent, at their prices; null without a "
-        "budget.",
-        default=None,
-    )
 
     @property
     def gap(self) -> float:
@@ -126,34 +105,54 @@ class Gap(Tabular):
         """Standard error of the gap, which is that of the value, for the bound is exact."""
         return self.value_se
 
-    @cached_property
+    @property
+    def shortfall(self) -> float:
+        """Expected loss by pulled arms not worth the price."""
+        return math.fsum(self.terms[:, 0])
+
+    @property
+    def congestion(self) -> float:
+        """Expected loss by arms worth the price that were not pulled."""
+        return math.fsum(self.terms[:, 1])
+
+    @property
+    def unspent(self) -> float | None:
+        """Price of pulls not made, resources not used and money not spent, expected, or None."""
+        return math.fsum(self.terms[:, 2]) if self.terms.shape[1] > 2 else None
+
+    @property
     def shortfall_by_stage(self) -> Floats:
         """Expected shortfall by stage, (stages,)."""
-        return self._by_stage("shortfall")
+        return self.terms[:, 0]
 
-    @cached_property
+    @property
     def shortfall_by_stage_se(self) -> Floats:
         """Standard errors by stage, (stages,)."""
-        return self._by_stage("shortfall_se")
+        return self.terms_se[:, 0]
 
-    @cached_property
+    @property
     def congestion_by_stage(self) -> Floats:
         """Expected congestion by stage, (stages,)."""
-        return self._by_stage("congestion")
+        return self.terms[:, 1]
 
-    @cached_property
+    @property
     def congestion_by_stage_se(self) -> Floats:
         """Standard errors by stage, (stages,)."""
-        return self._by_stage("congestion_se")
+        return self.terms_se[:, 1]
 
-    @cached_property
+    @property
     def running_loss(self) -> Floats:
         """Expected loss up to and including each stage, (stages,)."""
-        unspent = [stage.unspent or 0.0 for stage in self.stages]
-        return np.cumsum(self.shortfall_by_stage + self.congestion_by_stage + unspent)
+        return np.cumsum(self.terms.sum(axis=1))
 
-    def _by_stage(self, name: str) -> Floats:
-        return read_only(np.array([getattr(stage, name) for stage in self.stages]))
+    def _rows(self) -> list[dict[str, float]]:
+        """Return the terms of every stage and their errors by name."""
+        names = TERMS[: self.terms.shape[1]]
+        errors = [f"{name}_se" for name in names]
+        return [
+            {"stage": t, **dict(zip((*names, *errors), row, strict=True))}
+            for t, row in enumerate(np.hstack([self.terms, self.terms_se]).tolist())
+        ]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the numbers as plain values, for JSON."""
@@ -170,7 +169,7 @@ class Gap(Tabular):
             "version": __version__,
             **self.settings,
             "by_arm": None if self.by_arm is None else self.by_arm.tolist(),
-            "stages": [stage.to_dict() for stage in self.stages],
+            "stages": self._rows(),
         }
 
     def _card(self) -> Card:
@@ -192,10 +191,9 @@ class Gap(Tabular):
         return {"arms": reason} if self.by_arm is None else {}
 
     def _stages(self) -> Columns:
-        running = zip(self.stages, self.running_loss.tolist(), strict=True)
+        running = zip(self._rows(), self.running_loss.tolist(), strict=True)
         return columns_of(
-            {"policy": self.policy, **stage.to_dict(), "running_loss": loss}
-            for stage, loss in running
+            {"policy": self.policy, **row, "running_loss": loss} for row, loss in running
         )
 
     def _arms(self) -> Columns:
@@ -266,7 +264,6 @@ def gap(
     True
     """
     problem = check_subject(problem, policy)
-    refuse_resources(problem, "gap")
     check_method(method)
     seed = seed_of(rng)
     check_sizes(draws, per_draw)
@@ -297,35 +294,31 @@ def check_method(method: str | None) -> None:
 
 def _exact(policy: Policy, losses: GapTerms, progress: Report | None) -> Gap:
     problem = policy.problem
-    arms, stages = np.zeros((problem.n_arms, 2)), dict[int, StageGap]()
-    spent = np.zeros(problem.stages)  # expected money
+    arms, by_stage = np.zeros((problem.n_arms, 2)), losses.no_terms()
+    pulls = np.zeros((problem.stages, problem.n_arms))  # expected
 
     def watch(t: int, occupied: list[Occupied]) -> None:
         if t == 0:  # started again, because merged arms had to be separated
             arms[:] = 0.0
-        now, pulls, unspent = np.zeros(2), 0.0, None
+        by_stage[t] = 0.0
         for part in occupied:
             terms = _terms(losses.net(t, part.group, part.stats), part.masses)
             arms[part.members] += terms / len(part.members)
-            now += terms
-        if problem.budget is not None:
-            spent[t] = 0.0
+            by_stage[t, :2] += terms
+        if problem.may_wait:
+            pulls[t] = 0.0
             for part in occupied:
-                made = problem.unit * float((part.masses @ np.arange(part.masses.shape[1])).sum())
-                pulls += made
-                spent[t] += made * problem.costs[t, part.members[0]]
-            left = problem.budget - spent[:t].sum()
-            unspent = float(losses.unspent(t, pulls, left, spent[t]))
-        zero = None if unspent is None else 0.0
-        shortfall, congestion = now.tolist()
-        stages[t] = StageGap(t, shortfall, congestion, unspent=unspent, unspent_se=zero)
+                units = float((part.masses @ np.arange(part.masses.shape[1])).sum())
+                pulls[t, part.members] += problem.unit * units / len(part.members)
+            left = np.array([(problem.budget or 0.0) - np.sum(pulls[:t] * problem.costs[:t])])
+            by_stage[t, 2] = float(losses.unspent(t, pulls[t : t + 1], left)[0])
 
     single = problem.is_binary and not problem.repeat
     limit = MAX_CALLS if single and not policy.has_table else MAX_STATES
     exact = evaluate(problem, policy, limit_states=limit, progress=progress, watch=watch)
-    ordered = tuple(stages[t] for t in range(problem.stages))
-    value = Estimate(exact.value, 0.0)
-    return gap_of(exact.policy, losses.value(), value, ordered, by_arm=arms)
+    errors = read_only(np.zeros(by_stage.shape))
+    terms = (read_only(by_stage), errors, arms)
+    return Gap(exact.policy, losses.value(), exact.value, 0.0, *terms, "exact", {})
 
 
 def _terms(net: Floats, masses: Floats) -> Floats:
@@ -352,41 +345,6 @@ def _simulated(
     estimates = estimate(played.sample(world, gap))
     # the estimate that the terms add up to; `simulate` has more accurate ones
     value = estimates.by_method["gap"] if gap.exact else estimates.best
-    names = ("shortfall", "congestion", "unspent")[: sums.shape[1]]
-    errors_of = [f"{name}_se" for name in names]
-    stages = [
-        StageGap(
-            t,
-            **dict(zip(names, (sums[t, :, 0] / world.draws).tolist(), strict=True)),
-            **dict(zip(errors_of, errors[t].tolist(), strict=True)),
-        )
-        for t in range(len(sums))
-    ]
+    terms = (read_only(sums[..., 0] / world.draws), read_only(errors), None)
     settings = {"draws": world.draws, "per_draw": world.per_draw, "seed": world.seed}
-    return gap_of(policy.name, gap.value(), value, stages, settings=settings)
-
-
-def gap_of(
-    policy: str,
-    bound: float,
-    value: Estimate,
-    stages: Sequence[StageGap],
-    *,
-    by_arm: Floats | None = None,
-    settings: dict[str, Any] | None = None,
-) -> Gap:
-    """Make a gap from the losses of all stages; settings: of a simulation, None if exact."""
-    unspent = [stage.unspent for stage in stages if stage.unspent is not None]
-    return Gap(
-        policy=policy,
-        upper_bound=bound,
-        value=value.value,
-        value_se=value.value_se,
-        shortfall=math.fsum(stage.shortfall for stage in stages),
-        congestion=math.fsum(stage.congestion for stage in stages),
-        stages=tuple(stages),
-        by_arm=by_arm,
-        method="exact" if settings is None else "simulated",
-        settings=settings or {},
-        unspent=math.fsum(unspent) if unspent else None,
-    )
+    return Gap(policy.name, gap.value(), value.value, value.value_se, *terms, "simulated", settings)

@@ -31,6 +31,12 @@ Arms that take several units at once have E[V(s') | s, u] = Q(s; u) - ell(s, u).
 posterior means bound this expectation from above (chords of convex functions), which only raises
 what is maximised: the bound stays valid.
 
+Within a budget B, or resources R_t, pulls need not be made: arms that earn nothing take what is
+left. Instead of a knapsack in every scenario, every pull pays lambda times its cost, and rho_t
+times what it uses, in ell and in V alike, and lambda B + sum_t rho_t R_t is added. No allocation
+within the limits pays more, so the bound holds at all prices that are not negative; at w = 1 and
+those of the dual it is again at most the Lagrangian bound.
+
 `kernels.allocation` maximises exactly, or from above where a search is stopped. The weight is
 chosen on a pilot sample, and the bound estimated from a fresh one. Controls of mean zero reduce its
 error: those of `World`, and two martingales, the penalties and the true minus posterior rewards of
@@ -186,21 +192,26 @@ class _Scenarios:
     ) -> None:
         problem = self._problem = world.problem
         self._world, self._threads, self._report = world, threads, report
-        self._values = OneArmValues(problem, solution.prices)
+        self._values = OneArmValues(solution.priced, solution.prices)
+        groups = [self._values.problem.groups[k] for k in problem.group_of_arm]
+        self._base = np.array([group.reward_base for group in groups])  # (arms, stages) less costs
+        self._fixed = self._values.problem.charged_supply
         self._lagrangian, self._prices = solution.upper_bound, solution.prices
         self._pulls = problem.pulls.astype(np.int64)
         self._most = self._values.units  # of one arm at a stage
+        idle = math.ceil(int(problem.pulls.max()) / self._most) if problem.may_wait else 0
+        self._columns = problem.n_arms + idle
         self._choices = max(map(self._number_of_choices, {*self._pulls.tolist()}))
         self._pops = pops if self._choices <= MAX_CHOICES else 0
         self._wave = self._size_of_wave()
 
     def _number_of_choices(self, pulls: int) -> int:
-        arms = self._problem.n_arms
+        arms = self._columns
         return math.comb(arms + pulls - 1, pulls) if self._most > 1 else math.comb(arms, pulls)
 
     def _size_of_wave(self) -> int:
         """Return how many scenarios to lay out together."""
-        arms, stages, workers = self._problem.n_arms, self._problem.stages, self._threads.workers
+        arms, stages, workers = self._columns, self._problem.stages, self._threads.workers
         bytes_of_table = 8.0 * arms * self._most * row(stages + 1, self._most)
         size = int(min(CHUNK, max(workers, WAVE_BYTES // bytes_of_table)))
         nodes = min(MAX_NODES, self._pops * self._choices)
@@ -223,7 +234,8 @@ class _Scenarios:
             tables = self._lay_out(chunk, rows)
             drawn.append(chunk.means[rows])
             weights[here] = chunk.weights[rows]
-            true = world.base + world.factor * drawn[-1][..., None]
+            true = np.zeros((len(drawn[-1]), self._columns, self._problem.stages))
+            true[:, : self._problem.n_arms] = self._base + world.factor * drawn[-1][..., None]
             true[..., : self._problem.horizon] *= self._problem.unit
             martingales(true, self._pulls, tables.ell, tables.surprise, sums[here])
             self._solve(tables, weight, pilot, bound[here], proven[here])
@@ -233,9 +245,10 @@ class _Scenarios:
         sums = sums[:, ~np.isnan(sums).any(axis=0)]  # arms without parameters have no true mean
         controls = np.column_stack([control_values, weights[:, None] * sums])
         sizes = np.append(sizes, np.full(sums.shape[1], world.size))
-        ceiling = weight * self._lagrangian + (1.0 - weight) * world.most
+        most = max(world.most, 0.0) + self._fixed if self._problem.may_wait else world.most
+        ceiling = weight * self._lagrangian + (1.0 - weight) * most
         missed = world.missed(means, weights)
-        return _Values(bound, proven, controls, sizes, weights, ceiling, missed)
+        return _Values(bound + self._fixed, proven, controls, sizes, weights, ceiling, missed)
 
     def _waves(self, first: int, last: int) -> Iterator[tuple[slice, Chunk, slice]]:
         """Yield scenarios first..last-1: which, their chunk, and their rows in it."""
@@ -250,9 +263,12 @@ class _Scenarios:
     def _lay_out(self, chunk: Chunk, rows: slice) -> _Tables:
         problem, most = self._problem, self._most
         size, stages = rows.stop - rows.start, problem.stages
-        shape = (size, most, row(stages, most), problem.n_arms)
-        last = np.zeros((size, problem.n_arms, stages * most + 1))
+        shape = (size, most, row(stages, most), self._columns)
+        last = np.zeros((size, self._columns, stages * most + 1))
         tables = _Tables(np.empty(shape), np.empty(shape), last)
+        for table in tables[:2]:  # of pulls that are not made
+            table[..., problem.n_arms :] = 0.0
+        tables.ell[:, :, row(problem.horizon, most) :, problem.n_arms :] = -np.inf
         paths = [_Paths(self._values, chunk, rows, k) for k in range(len(problem.groups))]
         parts = self._parts(size)
         for path in paths:

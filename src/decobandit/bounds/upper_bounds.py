@@ -32,7 +32,6 @@ from ..problem import (
     Problem,
     best_mean_bound,
     check_problem,
-    refuse_resources,
     refuse_restless,
 )
 from ..support import (
@@ -86,7 +85,7 @@ class BoundValue(Shown):
 
     @property
     def meaning(self) -> str:
-        """The meaning of the bound, in a few words."""
+        """Meaning of the bound, in a few words."""
         return MEANINGS[self.kind]
 
     def gap_percent(self, value: float) -> float | None:
@@ -159,9 +158,8 @@ class Bound(ABC):
 
 BOUNDS: dict[str, type[Bound]] = {}
 NO_BUDGET = "its exact stages do not know what is spent"
-NO_KNAPSACK = "with known outcomes the best pulls within a budget are a knapsack in every scenario"
 NO_RESOURCES = "it does not share out the resources"
-NO_SHORTLIST = "it deploys one arm after batches, not a shortlist"
+NO_VARIANCE = "its penalty needs values of single arms, and there are none for unknown variances"
 
 
 class OptimumBound(Bound):
@@ -244,12 +242,8 @@ class InformationBound(Bound):
 
     @classmethod
     def refusal(cls, request: BoundRequest) -> str | None:
-        if request.problem.budget is not None:
-            return NO_KNAPSACK
-        if request.problem.resources is not None:
-            return NO_RESOURCES
-        if request.problem.repeat and request.problem.deployed > 1:
-            return NO_SHORTLIST
+        if not all(group.model.known_variance for group in request.problem.groups):
+            return NO_VARIANCE
         if request.problem.is_restless:
             return "its arms would have to stay as they are at rest"
         return None if request.scenarios else "no scenarios were asked for"
@@ -286,8 +280,8 @@ class Bounds(Tabular, Sequence[BoundValue]):
     ['optimum', 'lagrangian', 'trivial']
     """
 
-    problem: Problem = doc("What is bounded.")
-    values: tuple[BoundValue, ...] = doc("The optimum before any other, then by value.")
+    problem: Problem = doc("Problem that is bounded.")
+    values: tuple[BoundValue, ...] = doc("Bounds, best first; the exact optimum before any other.")
 
     @overload
     def __getitem__(self, place: int) -> BoundValue: ...
@@ -453,15 +447,9 @@ def information_bound(
     >>> bounds.information < bounds.lagrangian
     True
     """
-    if check_problem(problem).budget is not None:
-        raise Unsupported(
-            f"the information bound: {NO_KNAPSACK}; 'deco bound' has the dual and the optimum",
-            field="budget",
-        )
-    refuse_resources(problem, "the information bound")
-    refuse_restless(problem, "information bound")
-    if problem.repeat and problem.deployed > 1:
-        raise Unsupported(f"the information bound: {NO_SHORTLIST}", field="deploy_arms")
+    refuse_restless(check_problem(problem), "information bound")
+    if not all(group.model.known_variance for group in problem.groups):
+        raise Unsupported(f"the information bound: {NO_VARIANCE}", field="prior")
     kinds = (LagrangianBound.kind, TrivialBound.kind, InformationBound.kind)
     return bound(
         problem,

@@ -1,4 +1,4 @@
-"""The exact value of a policy: forward over the joint states that it reaches, and only those.
+"""Exact value of a policy, computed forward over the joint states that it reaches.
 
 Stage by stage, equal states are merged and carry their probability; at given true success
 probabilities also the first two moments of the reward so far. Index policies run compiled; any
@@ -28,7 +28,6 @@ from ..problem import (
     best_mean_reward,
     best_true_rewards,
     plain_truth,
-    refuse_restless,
     true_means,
     truth_of,
 )
@@ -61,7 +60,7 @@ LIMIT_STATES = 50_000_000
 
 @record_class(eq=False)
 class Evaluation(Tabular):
-    """The exact value of a policy: over the prior, or at given success probabilities.
+    """Exact value of a policy, over the prior or at known parameters.
 
     Fields from `truth` on are None where the truth is not given. Tables of `to_frame`: `policies`,
     one row; `stages`, expected rewards; `arms`, expected pulls where the truth is given.
@@ -74,30 +73,28 @@ class Evaluation(Tabular):
     (3.4176, 0.1824)
     """
 
-    policy: str = doc("Its name.")
+    policy: str = doc("Name of the policy.")
     value: float = doc("Expected total reward, deployment and last rewards included.")
     regret: float | None = doc(
-        "Against pulling the arms of largest mean at every stage; None where the problem has "
+        "Regret against pulling the arms of largest mean; None where the problem has "
         "tables of last rewards."
     )
-    stage_rewards: Floats = doc("(stages,) expected reward of each.")
+    stage_rewards: Floats = doc("(stages,) expected reward by stage.")
     last_reward: float = doc("Expected sum of the arms' last rewards.")
     group_pulls: tuple[float, ...] = doc(
         "(groups,) expected pulls of a group's arms, deployment apart."
     )
     states: int = doc("Distinct states in which the policy decides.")
-    probability: float = doc("Total over the states of the last stage: 1 up to rounding.")
+    probability: float = doc("Total probability at the last stage: 1 up to rounding.")
     merged: bool = doc("Whether exchangeable arms were merged.")
-    seconds: float = doc("That the evaluation took, without compiling kernels.")
-    truth: tuple[Any, ...] | None = doc(
-        "True success probabilities, or what stands for them of arms of other kinds.", default=None
-    )
+    seconds: float = doc("Duration of the evaluation, without compilation.")
+    truth: tuple[Any, ...] | None = doc("True parameter of every arm, if given.", default=None)
     variance: float | None = doc(
-        "Of the total reward; None where the horizon is random.", default=None
+        "Variance of the total reward; a random end adds to it.", default=None
     )
     arm_pulls: tuple[float, ...] | None = doc("(arms,) expected pulls.", default=None)
     best_arm_probability: float | None = doc(
-        "That at the end the largest posterior mean is a best arm's. Where all arms are equal "
+        "Probability that the largest final posterior mean is a best arm's. Where all are equal "
         "that is certain and says nothing (`null`): plain values have None then.",
         default=None,
     )
@@ -108,7 +105,7 @@ class Evaluation(Tabular):
         return self.truth is not None and len({*self.truth}) == 1
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values; without those that need the truth where it is not given."""
+        """Return plain values, without those that need a truth if none is given."""
         fields = {k: v for k, v in self.__dict__.items() if v is not None or k == "regret"}
         tree = {
             k: np.asarray(v).tolist() if isinstance(v, tuple | np.ndarray) and k != "truth" else v
@@ -121,23 +118,23 @@ class Evaluation(Tabular):
         return tree
 
     def row(self) -> dict[str, Any]:
-        """One row of a table of policies: values that are single numbers."""
+        """Return one row of a table of policies: all scalar values."""
         items = self.to_dict().items()
         return {key: value for key, value in items if not isinstance(value, list)}
 
     def stages(self) -> list[dict[str, Any]]:
-        """Rows of a table: the expected reward of every stage."""
+        """Return table rows with the expected reward of every stage."""
         rewards = enumerate(self.stage_rewards.tolist())
         return [{"policy": self.policy, "stage": t, "reward": reward} for t, reward in rewards]
 
     def _card(self) -> Card:
         row = self.row()
         names = ("policy", "value", "regret", "states", "variance", "best_arm_probability")
-        at = "over the prior" if self.truth is None else f"at {', '.join(map(str, self.truth))}"
+        at = self._at or "over the prior"
         return Card("Evaluation", {"exact": at}, {k: [row[k]] for k in names if k in row})
 
     def tables(self) -> Tables:
-        """Columns by the name of the table."""
+        """Return columns by the name of the table."""
         tables: dict[str, Callable[[], Columns]] = {
             "policies": lambda: columns_of([self.row()]),
             "stages": lambda: columns_of(self.stages()),
@@ -152,8 +149,14 @@ class Evaluation(Tabular):
             }
         return tables
 
+    @property
+    def _at(self) -> str:
+        """Describe the truth: '-' for an arm without parameters."""
+        entries = ("-" if entry is None else str(entry) for entry in self.truth or ())
+        return f"at {', '.join(entries)}" if self.truth is not None else ""
+
     def __repr__(self) -> str:
-        at = "" if self.truth is None else f" at {', '.join(map(str, self.truth))}"
+        at = f" {self._at}" if self._at else ""
         regret = "" if self.regret is None else f", regret {self.regret:.6f}"
         return (
             f"Evaluation({self.policy}{at}: value {self.value:.6f}{regret}, exact over "
@@ -228,8 +231,6 @@ def evaluate(
     problem = check_subject(problem, policy)
     clock = Stopwatch()
     refuse_infinite(problem, "exact evaluation")
-    if truth is not None:
-        refuse_restless(problem, "values at a truth")
     true_values = None if truth is None else truth_of(truth, problem)
     player = make_policy(problem, policy, tol=tol, ties=ties, solution=solution)
     total = _followed(player, true_values, limit_states, progress, watch)
@@ -238,7 +239,6 @@ def evaluate(
     rewards = total.rewards.copy()
     rewards.flags.writeable = False
     arm_pulls = tuple(total.pulls.tolist())
-    known_end = problem.random_horizon is None
     return Evaluation(
         policy=player.name,
         value=value,
@@ -251,9 +251,9 @@ def evaluate(
         merged=total.merged,
         seconds=clock.seconds(),
         truth=_truth_entries(problem, true_values),
-        variance=total.variance if known_end else None,
+        variance=total.variance,
         arm_pulls=None if true_values is None else arm_pulls,
-        best_arm_probability=total.best_arm if known_end else None,
+        best_arm_probability=total.best_arm,
     )
 
 
@@ -264,7 +264,7 @@ def _truth_entries(problem: Problem, truth: Any) -> tuple[Any, ...] | None:
 
 
 def _best_reward(problem: Problem, truth: Any) -> float | None:
-    """Of always pulling the best arms."""
+    """Return the expected reward of always pulling the best arms."""
     if problem.is_binary or truth is None:
         return best_mean_reward(problem, truth)
     means = true_means(problem, truth)
@@ -275,25 +275,17 @@ def _best_reward(problem: Problem, truth: Any) -> float | None:
 def _followed(
     policy: Policy, truth: Any, limit: int, progress: Report | None, watch: Watch | None
 ) -> Total:
-    """By compiled loops where they serve the policy, else by asking it."""
+    """Follow a policy by compiled loops where possible, else by calling it in every state."""
     if policy.problem.single_binary:
-        if watch is None and serves_two_arms(policy, limit) and not _draws_unknown(policy):
+        if watch is None and serves_two_arms(policy, limit) and policy.has_probabilities:
             return follow_two_arms(policy, truth, progress)
         if policy.has_table:
             tables = IndexForward(policy.problem, truth, limit, progress, watch, name=policy.name)
             return tables.by_index(policy)
-    if _draws_unknown(policy):
+    if not policy.has_probabilities:
         raise Unsupported(
             f"{policy.name!r} draws arms at random and does not give their probabilities: "
             "it cannot be evaluated exactly; simulate it",
             field="policy",
         )
     return Forward(policy, truth, limit, progress, watch).run()
-
-
-def _draws_unknown(policy: Policy) -> bool:
-    """Whether a policy draws arms, or pulls of a batch, by chances that it does not tell."""
-    by_ties = not policy.randomised and not policy.problem.repeat and not policy.problem.is_binary
-    if policy.has_distribution or policy.has_table or by_ties:
-        return False
-    return policy.draws_arms

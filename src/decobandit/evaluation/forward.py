@@ -1,4 +1,4 @@
-"""A policy followed forward over the joint states that it reaches: any outcome model, any batch.
+"""Forward recursion over the joint states that a policy reaches, for every model and batch size.
 
 A state is a row of codes, one per arm: its number among the states of one arm (`ArmStates`). States
 carry moments: their probability w, and at a truth, X being the reward so far, w E[X | state] and
@@ -11,15 +11,17 @@ sparse matrix, which is multiplied by the ways of the arm's pulls,
 
     w' = w P        m' = m P + w R        q' = q P + 2 m R + w S
 
-R and S being P times the first two moments of the reward. Exchangeable arms are sorted if the
-policy is `symmetric`, unless ties between those in different states go by their position: then
-they are followed again, each by itself.
+R and S being P times the first two moments of the reward. Where the horizon is random, the states
+after every stage are an end, with the probability that it is the last stage.
+
+Exchangeable arms are sorted if the policy is `symmetric`, unless ties between those in different
+states go by their position: then they are followed again, each by itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -38,7 +40,7 @@ EXPANSION = 8  # times as many states as the limit may be tried before equal one
 
 
 class Occupied(NamedTuple):
-    """The states that arms are in at a stage, and how many units they are given there.
+    """States of arms at a stage, and the units that they are given.
 
     masses (states, units + 1): expected number of these arms in a state that are given so many.
     """
@@ -62,28 +64,50 @@ class Total:
     states: int = 0
     probability: float = 0.0
     last_reward: float = 0.0
-    variance: float | None = None
     best_arm: float | None = None
+    ends: list[tuple[float, float, Floats]] = field(default_factory=list)
 
     def close(
-        self, moments: Floats, last: Floats, laws: Sequence[tuple[Floats, float, int]]
+        self,
+        moments: Floats,
+        last: Floats,
+        laws: Sequence[tuple[Floats, float, int]],
+        *,
+        chance: float = 1.0,
+        less: float = 0.0,
     ) -> None:
         """Add last rewards (states,); with moments of the reward, also variance and best arm.
 
-        laws: posterior means of some arms in each state, their true mean, and how many they are.
+        laws: posterior means of some arms in each state, their true mean, and how many they are;
+        chance: probability that the trial ends here; less: what the moments leave out of X.
         """
-        self.last_reward = float(moments[:, 0] @ last)
+        self.last_reward += chance * float(moments[:, 0] @ last)
         if moments.shape[1] > 1:
-            self.variance = variance(moments, last)
-            self.best_arm = float(moments[:, 0] @ share_of_best(laws)) if laws else None
+            self.ends.append((chance, less, _earned(moments, last).sum(axis=0)))
+            if laws:
+                best = float(moments[:, 0] @ share_of_best(laws))
+                self.best_arm = (self.best_arm or 0.0) + chance * best
+
+    @property
+    def variance(self) -> float | None:
+        """Variance of the reward over all ends; None without moments."""
+        if not self.ends:
+            return None
+        usual = sum(chance * less for chance, less, _ in self.ends)
+        parts = [
+            chance * _earned(moments[None], np.array([less - usual]))[0]
+            for chance, less, moments in self.ends
+        ]
+        _, first, second = np.sum(parts, axis=0)
+        return max(0.0, float(second - first**2))  # below zero only by rounding
 
 
 class _Positions(Exception):
-    """Which of exchangeable arms is pulled depends on where they stand."""
+    """The choice among exchangeable arms depends on their positions."""
 
 
 class _Level(NamedTuple):
-    """The states before a stage."""
+    """States before a stage."""
 
     codes: Ints  # (S, K)
     moments: Floats  # (S, 1 or 3)
@@ -113,7 +137,7 @@ class Forward:
         self.arms: list[ArmStates] = states_of_arms(self.problem, truth, moments=truth is not None)
         self.merged = truth is None and merges(policy)
         self.unit = self.problem.unit
-        self.survival = self.problem.survival
+        self.survival, self.ends = self.problem.survival, self.problem.ends
 
     def run(self) -> Total:
         """Follow the policy over all stages."""
@@ -128,6 +152,7 @@ class Forward:
         total = Total(self.merged, np.zeros(problem.stages), np.zeros(problem.n_arms))
         level = self._first_level()
         for t in range(problem.stages):
+            self._close(t, level, total)
             total.states += len(level.codes)
             answers = self._answers(t, level)
             self._book(t, level, answers, total)
@@ -136,7 +161,8 @@ class Forward:
         if self.merged:
             for group in problem.groups:
                 total.pulls[list(group.members)] = total.pulls[list(group.members)].mean()
-        self._close(level, total)
+        total.probability = float(level.moments[:, 0].sum())
+        self._close(problem.stages, level, total)
         return total
 
     def _first_level(self) -> _Level:
@@ -163,19 +189,9 @@ class Forward:
 
     def _answers(self, t: int, level: _Level) -> _Answers:
         states = self._states(level.codes).at(t)
-        if self.policy.draws_arms or self.policy.has_distribution:
-            answers = [
-                (row, pulls, share)
-                for row in range(len(states))
-                for pulls, share in self.policy.allotments(t, states.state(row))
-            ]
-            rows, pulls, shares = map(np.array, zip(*answers, strict=True))
-            answer = _Answers(rows, pulls, shares)
-        else:
-            pulls = np.asarray(self.policy.allocate_many(t, states))
-            answer = _Answers(np.arange(len(pulls)), pulls, np.ones(len(pulls)))
-            if self.merged:
-                self._check_positions(t, level.codes, states.pulls, pulls)
+        answer = _Answers(*self.policy.allotments(t, states))
+        if self.merged and not self.policy.draws_arms:
+            self._check_positions(t, level.codes, states.pulls, answer.pulls)
         self._check(t, answer, len(states))
         return answer
 
@@ -189,7 +205,7 @@ class Forward:
             )
 
     def _check_positions(self, t: int, codes: Ints, pulls: Ints, units: Ints) -> None:
-        """Ask again with exchangeable arms in the opposite order, where that may matter."""
+        """Call the policy again with exchangeable arms reversed, where the order may matter."""
         order, groups = np.arange(codes.shape[1]), self.problem.groups
         spans = sorted((group.members[0], group.members[-1]) for group in groups)
         alternate = any(a[1] > b[0] for a, b in pairwise(spans))
@@ -242,7 +258,7 @@ class Forward:
             self.watch(t, [merged for arms in occupied for merged in self._joined(arms)])
 
     def _joined(self, arms: list[Occupied]) -> Iterator[Occupied]:
-        """Give merged arms the members of all of them."""
+        """Yield merged arms with all of their members."""
         members = [arm for arm_states in arms for arm in arm_states.members]
         for arm_states in arms:
             yield arm_states._replace(members=members) if self.merged else arm_states
@@ -285,7 +301,7 @@ class Forward:
         return codes
 
     def _deployed(self, t: int, level: _Level, units: list[int]) -> _Level:
-        """Earn by the mean of the deployed arm: there is no outcome to wait for."""
+        """Add the expected rewards of deployed arms, which have no outcomes."""
         if self.truth is None:
             return level
         reward = np.full(len(level.codes), -middle(self.problem, t))
@@ -337,16 +353,16 @@ class Forward:
     def _reward_moments(
         self, t: int, arm: ArmStates, pulls: int, ways: Any
     ) -> tuple[csr_array, csr_array]:
-        """P times the first two moments of the reward of some pulls, less `middle` for each."""
-        factor = float(arm.group.reward_factor[t])
-        usual = float(arm.group.reward_base[t]) + factor * arm.center
+        """Return P times the first two moments of the reward of pulls, less `middle` for each."""
+        factor = float(arm.group.reward_factor[t] / self.survival[t])
+        usual = float(arm.group.reward_base[t] / self.survival[t]) + factor * arm.center
         base = pulls * (usual - middle(self.problem, t))
         first = base * ways.chance + factor * ways.first
         second = base**2 * ways.chance + 2.0 * base * factor * ways.first + factor**2 * ways.second
         return first, second
 
     def _added(self, t: int, codes: Ints, moments: Floats) -> _Level:
-        """Equal states added up."""
+        """Merge equal states and add up their moments."""
         first, place = distinct_rows(codes)
         if len(first) > self.limit:
             raise too_many_states(self.limit, t, self.problem.stages)
@@ -359,8 +375,11 @@ class Forward:
             done = (stage, self.problem.stages, self.problem.n_arms, states)
             self.progress(Progress.of_growing_stages(self.policy.name, *done))
 
-    def _close(self, level: _Level, total: Total) -> None:
-        """Add last rewards; at a truth, also variance and best arm."""
+    def _close(self, t: int, level: _Level, total: Total) -> None:
+        """Add the trials that end before stage t: last rewards; at a truth, variance, best arm."""
+        chance = float(self.ends[t])
+        if chance == 0.0 or (self.truth is None and t < self.problem.stages):
+            return
         stats = [
             arm.all_stats(int(codes.max()))[codes]
             for arm, codes in zip(self.arms, level.codes.T, strict=True)
@@ -374,8 +393,8 @@ class Forward:
                 (arm.model.mean(counts), self._true_mean(k), 1)
                 for k, (arm, counts) in enumerate(zip(self.arms, stats, strict=True))
             ]
-        total.probability = float(level.moments[:, 0].sum())
-        total.close(level.moments, last, laws)
+        less = middle_until(self.problem, t)
+        total.close(level.moments, last, laws, chance=chance, less=less)
 
 
 def merges(policy: Policy) -> bool:
@@ -393,7 +412,7 @@ def too_many_states(limit: int, stage: int, stages: int) -> TooLarge:
 
 
 def middle(problem: Problem, stage: int) -> float:
-    """Return what a pull of a stage earns before anything is known, over all groups.
+    """Return what a pull of a stage that is played earns before anything is known, over all groups.
 
     Moments are taken around it; zero where the number of pulls depends on the path.
     """
@@ -405,21 +424,20 @@ def middle(problem: Problem, stage: int) -> float:
         * float(group.model.mean(np.array(group.model.initial(), dtype=float)))
         for group in problem.groups
     ]
-    return float(np.mean(earned))
+    return float(np.mean(earned) / problem.survival[stage])
 
 
-def variance(moments: Floats, last: Floats) -> float:
-    """Variance of the reward: that of the moments (states, 3) plus `last` (states,)."""
-    first, second = _earned(moments, last)[:, 1:].sum(axis=0)
-    return max(0.0, float(second - first**2))  # below zero only by rounding
+def middle_until(problem: Problem, stage: int) -> float:
+    """Return the sum of `middle` over the pulls of the stages before one."""
+    return sum(float(problem.pulls[t]) * middle(problem, t) for t in range(stage)) * problem.unit
 
 
 def _earned(moments: Floats, reward: Floats) -> Floats:
-    """Moments (states, 3) after a reward that is certain in each state."""
+    """Add a reward that is certain in each state to the moments (states, 3)."""
     w, first, second = moments.T
     return np.stack([w, first + reward * w, second + reward * (2.0 * first + reward * w)], axis=1)
 
 
 def _paired(codes: Ints, pulls: Ints) -> Ints:
-    """States and pulls of exchangeable arms, in any order of these arms."""
+    """Return pairs of state and pulls of exchangeable arms, sorted."""
     return np.sort(codes * (int(pulls.max(initial=0)) + 1) + pulls, axis=1)

@@ -1,4 +1,4 @@
-"""An index policy of single good/bad pulls followed forward by compiled loops: see `forward.py`.
+"""Compiled forward recursion of index policies for single binary pulls; see `forward.py`.
 
 States carry moments (3,): their probability w, and, X being the reward so far, w E[X | state] and
 w E[X^2 | state]; the latter two only where the truth is known. Every pull of a stage counts in X
@@ -15,7 +15,7 @@ from ..policies import Policy
 from ..problem import TIE_SIGNS, Problem, TieRule, Truth, tie_tolerance
 from ..problem.kernels.layout import slab_size
 from ..support import Floats, InvalidArgument, Progress, Report, available_bytes, heed_interrupt
-from .forward import Occupied, Total, Watch, middle, too_many_states
+from .forward import Occupied, Total, Watch, middle, middle_until, too_many_states
 from .kernels.reach import Codes, Level, Places, Stage, empty_level, pull_largest
 
 MEMORY_SHARE = 0.25  # of the available memory, for the states of two stages
@@ -34,7 +34,7 @@ Members = list[list[int]]  # positions of each class's arms
 
 
 class IndexForward:
-    """One forward recursion of an index policy."""
+    """Forward recursion of one index policy."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class IndexForward:
         *,
         name: str = "evaluation",
     ) -> None:
-        """name: of the policy, for reports."""
+        """Prepare a recursion; name: of the policy, for progress reports."""
         self.name = name
         self.problem, self.truth, self.limit, self.progress = problem, truth, limit, progress
         self.watch = watch
@@ -56,7 +56,7 @@ class IndexForward:
         self.g = np.arange(self.n.size) - self.n * (self.n + 1) // 2
 
     def by_index(self, policy: Policy) -> Total:
-        """Return an index policy, from its tables."""
+        """Follow an index policy by its tables."""
 
         def stage(t: int) -> Stage:
             return self._stage(t, stage_table(policy, t), policy.ties)
@@ -70,7 +70,7 @@ class IndexForward:
         return total
 
     def _places(self, merged: bool, ties: str | None) -> tuple[Members, Places]:
-        """Classes of arms, and their slots. Every arm has one where there is no rule for ties."""
+        """Return classes of arms and their slots; without a tie rule every arm has a slot."""
         groups, spent = self.problem.groups, int(self.problem.pulls.sum())
         truth = self.truth or (-1.0,) * self.problem.n_arms
         classes: dict[tuple[int, float], list[int]] = {}
@@ -96,14 +96,14 @@ class IndexForward:
     def _stage(self, t: int, index: Floats, ties: TieRule) -> Stage:
         problem, groups = self.problem, self.problem.groups
         by_pulls, by_position = TIE_SIGNS[ties]
-        less = self._less(t)
+        less, played = self._less(t), problem.survival[t]
         ended = t + 1 == problem.stages and self.truth is None and not self.tabled
         return Stage(
             indices=index,
             alpha=np.array([group.alpha for group in groups]),
             beta=np.array([group.beta for group in groups]),
-            good=np.array([group.reward_good[t] - less for group in groups]),
-            bad=np.array([group.reward_bad[t] - less for group in groups]),
+            good=np.array([group.reward_good[t] / played - less for group in groups]),
+            bad=np.array([group.reward_bad[t] / played - less for group in groups]),
             pulls=round(problem.pulls[t]),
             tolerance=tie_tolerance(problem),
             by_pulls=by_pulls,
@@ -120,7 +120,7 @@ class IndexForward:
         stage: Callable[[int], Stage],
         pull: Pull,
     ) -> Total | None:
-        """All stages in order; None if a tie depends on the order of merged arms."""
+        """Process all stages; return None if a tie depends on the order of merged arms."""
         stages, arms = self.problem.stages, self.problem.n_arms
         total = Total(merged, np.zeros(stages), np.zeros(arms))
         slots, columns = int(places.start[-1]), 1 if self.truth is None else 3
@@ -128,6 +128,7 @@ class IndexForward:
         level, used = empty_level(1, slots, columns), 1
         level.rows[0], level.moments[0] = 0, np.eye(columns)[0]
         for t in range(stages):
+            self._close(t, total, places, level.rows[:used], level.moments[:used])
             now, pulls = stage(t), np.zeros((len(members), slab_size(t)))
             after, count = empty_level(1024 + used if now.follows else 1, slots, columns), 0
             total.states += used
@@ -145,10 +146,11 @@ class IndexForward:
                 )
                 if unclear:
                     return None
-                total.rewards[t] += earned
+                total.rewards[t] += self.problem.survival[t] * earned
                 self._report(t, total.states, total.states + count, limit)
             total.probability = float(level.moments[:used, 0].sum())
-            total.rewards[t] += total.probability * now.pulls * self._less(t)
+            usual = total.probability * now.pulls * self._less(t)
+            total.rewards[t] += self.problem.survival[t] * usual
             for positions, pulled in zip(members, pulls.sum(axis=1), strict=True):
                 if t < self.problem.horizon:
                     total.pulls[positions] += self.problem.survival[t] * pulled / len(positions)
@@ -168,7 +170,7 @@ class IndexForward:
                 )
             if now.follows:
                 level, used = after, count
-        self._close(total, places, level.rows[:used], level.moments[:used])
+        self._close(stages, total, places, level.rows[:used], level.moments[:used])
         return total
 
     def _less(self, stage: int) -> float:
@@ -184,8 +186,11 @@ class IndexForward:
             done = (stage, stages, self.problem.n_arms, states)
             self.progress(Progress.of_growing_stages(self.name, *done))
 
-    def _close(self, total: Total, places: Places, rows: Codes, moments: Floats) -> None:
-        """Add last rewards; at given true success probabilities, also variance and best arm."""
+    def _close(self, t: int, total: Total, places: Places, rows: Codes, moments: Floats) -> None:
+        """Add the trials that end before stage t: last rewards; at a truth, variance, best arm."""
+        chance = float(self.problem.ends[t])
+        if chance == 0.0 or (self.truth is None and t < self.problem.stages):
+            return
         last = np.zeros(len(rows))
         for c, codes, count in _columns(places, rows):
             terminal = self.problem.groups[places.group[c]].terminal
@@ -196,7 +201,9 @@ class IndexForward:
             (means[places.group[c]][codes], float(places.truth[c]), count)
             for c, codes, count in _columns(places, rows)
         ]
-        total.close(moments, last, [] if self.truth is None else laws)
+        less = 0.0 if self.truth is None else middle_until(self.problem, t)
+        laws = [] if self.truth is None else laws
+        total.close(moments, last, laws, chance=chance, less=less)
 
 
 def stage_table(policy: Policy, stage: int) -> Floats:
@@ -218,7 +225,7 @@ def _masses(places: Places, rows: Codes, weights: Floats, shape: tuple[int, ...]
 
 
 def _columns(places: Places, rows: Codes) -> Iterator[tuple[int, Codes, int]]:
-    """Every slot and every surplus: class, code in each state, number of arms."""
+    """Yield every slot and surplus: class, code in each state, number of arms."""
     for c in range(places.group.size):
         for s in range(places.start[c], places.start[c + 1]):
             yield c, rows[:, s], 1
@@ -227,5 +234,5 @@ def _columns(places: Places, rows: Codes) -> Iterator[tuple[int, Codes, int]]:
 
 
 def _states_that_fit(bytes_per_state: int) -> int:
-    """States of two stages in the share of memory; arrays and tables grow by doubling."""
+    """Return the number of states of two stages that fit in memory, with room for doubling."""
     return int(MEMORY_SHARE * available_bytes() / (2 * bytes_per_state + 64))

@@ -1,4 +1,4 @@
-"""A policy of two arms with one pull per stage, followed forward over dense arrays of states.
+"""Forward recursion for two arms and one pull per stage, over dense arrays of states.
 
 At most T^3 / 6 states at a stage; ties split evenly where the policy's rule is random.
 """
@@ -15,7 +15,7 @@ from ..policies import Policy
 from ..problem import Problem, States, Truth
 from ..problem.kernels.two_arms import slab_starts
 from ..support import Floats, Ints, Progress, Report
-from .forward import Total, middle
+from .forward import Total, middle, middle_until
 from .index_forward import stage_table
 from .kernels.two_arms import reached, spread
 
@@ -24,7 +24,7 @@ LIMIT_STATES = 1_000_000_000  # of all stages together: 390 stages
 
 @dataclass(frozen=True)
 class TwoArmStates:
-    """The states that are reached at a stage, and their moments."""
+    """States reached at a stage, and their moments."""
 
     stage: int
     pulls: Ints  # (states, 2)
@@ -33,7 +33,7 @@ class TwoArmStates:
 
     @classmethod
     def at_start(cls, columns: int = 1) -> TwoArmStates:
-        """Nothing has been pulled."""
+        """Return the state before the first pull."""
         none = np.zeros((1, 2), np.int64)
         return cls(0, none, none, np.eye(columns)[:1])
 
@@ -44,7 +44,7 @@ class TwoArmStates:
     def after(
         self, problem: Problem, chances: Floats, truth: Truth | Floats | None, least: float = 0.0
     ) -> tuple[TwoArmStates, float]:
-        """One pull later, with these chances of the arms; and the expected reward of the pull.
+        """Return the states after one pull with these probabilities, and its expected reward.
 
         The truth may be an array (states, 2): different in every state. States that are not more
         likely than `least` are left out.
@@ -58,6 +58,7 @@ class TwoArmStates:
         else:
             p = np.broadcast_to(np.array(truth), self.pulls.shape)
         less = middle(problem, t) if self.moments.shape[1] > 1 else 0.0
+        played = float(problem.survival[t])
         dense = np.zeros((int(slab_starts(t + 1)[-1]), self.moments.shape[1]))
         earned = spread(
             t,
@@ -66,22 +67,23 @@ class TwoArmStates:
             self.moments,
             chances,
             np.ascontiguousarray(p),
-            np.array([group.reward_good[t] - less for group in groups]),
-            np.array([group.reward_bad[t] - less for group in groups]),
+            np.array([group.reward_good[t] / played - less for group in groups]),
+            np.array([group.reward_bad[t] / played - less for group in groups]),
             dense,
         )
         pulled = float(self.moments[:, 0] @ chances.sum(axis=1))
-        return TwoArmStates(t + 1, *reached(t + 1, dense, least)), float(earned) + less * pulled
+        later = TwoArmStates(t + 1, *reached(t + 1, dense, least))
+        return later, played * (float(earned) + less * pulled)
 
 
 def states_of_two_arms(horizon: int) -> int:
-    """States of all stages before the last outcome."""
+    """Count the states of all stages before the last outcome."""
     t = np.arange(horizon)
     return int(((t + 1) * (t + 2) * (t + 3) // 6).sum())
 
 
 def states_ahead(problem: Problem) -> float:
-    """Joint states of all stages, at most; arms keep their places, as at a given truth."""
+    """Bound the number of joint states of all stages if no arms are merged, as at a truth."""
     if problem.is_binary and problem.n_arms == 2 and problem.pulls_per_stage == 1:
         return states_of_two_arms(problem.horizon)
     if not all(group.model.finite for group in problem.groups):
@@ -98,7 +100,7 @@ def serves_two_arms(policy: Policy, limit: int = LIMIT_STATES) -> bool:
     """Whether a policy can be followed in this way: without being asked state by state."""
     problem = policy.problem
     return (
-        policy.has_chances
+        policy.is_vectorised
         and problem.n_arms == 2
         and problem.pulls_per_stage == 1
         and problem.terminal is None
@@ -113,6 +115,7 @@ def follow_two_arms(policy: Policy, truth: Truth | None, progress: Report | None
     total = Total(False, np.zeros(problem.stages), np.zeros(2))
     level = TwoArmStates.at_start(1 if truth is None else 3)
     for t in range(problem.horizon):
+        close(total, problem, truth, level)
         if policy.has_table:
             stage_table(policy, t)  # refuses one that is not whole
         chances = policy.probabilities(t, States.of_counts(problem, level.pulls, level.good))
@@ -128,7 +131,10 @@ def follow_two_arms(policy: Policy, truth: Truth | None, progress: Report | None
 
 
 def close(total: Total, problem: Problem, truth: Truth | None, level: TwoArmStates) -> None:
-    """Add last rewards; at a given truth, also variance and best arm."""
+    """Add the trials that end before a stage: last rewards; at a truth, variance, best arm."""
+    chance = float(problem.ends[level.stage])
+    if chance == 0.0 or (truth is None and level.stage < problem.stages):
+        return
     groups = [problem.groups[k] for k in problem.group_of_arm]
     last = np.zeros(len(level.pulls))
     codes = level.pulls * (level.pulls + 1) // 2 + level.good
@@ -140,4 +146,5 @@ def close(total: Total, problem: Problem, truth: Truth | None, level: TwoArmStat
         for group, good, pulls in zip(groups, level.good.T, level.pulls.T, strict=True)
     ]
     laws = [] if truth is None else [(*pair, 1) for pair in zip(means, truth, strict=True)]
-    total.close(level.moments, last, laws)
+    less = 0.0 if truth is None else middle_until(problem, level.stage)
+    total.close(level.moments, last, laws, chance=chance, less=less)

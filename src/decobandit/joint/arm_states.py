@@ -1,4 +1,4 @@
-"""The states of one arm by pulls, and where pulls lead: for every outcome model with few states.
+"""States of one arm by number of pulls, and their transitions, for models with few states.
 
 Layer n lists the statistics that n pulls may lead to, in lexical order. With v the sum of what the
 outcomes of some pulls count, the ways from a layer to a later one are three matrices:
@@ -26,7 +26,7 @@ LARGEST_KEY = 2**62
 
 
 class Ways(NamedTuple):
-    """Matrices (before, after) of some pulls; without moments the last two are None."""
+    """Transition matrices (before, after) of some pulls; the last two are None without moments."""
 
     chance: csr_array
     first: csr_array | None = None
@@ -49,7 +49,7 @@ class Ways(NamedTuple):
 
 
 class ArmStates:
-    """The layers of an arm of a group, made as they are asked for.
+    """Layers of states of one arm, computed on first use.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ class ArmStates:
         self._cache = Cache[tuple[int, int], Ways](MAX_CACHE_BYTES, size=_bytes_of)
 
     def layer(self, pulls: int) -> Floats:
-        """Statistics of the states after this number of pulls, (states, width)."""
+        """Return the statistics of the states after this number of pulls, (states, width)."""
         while len(self._layers) <= pulls:
             self._extend()
         return self._layers[pulls]
@@ -93,7 +93,7 @@ class ArmStates:
         return self._starts[pulls]
 
     def number(self, pulls: int, stats: Floats) -> Ints:
-        """Numbers in a layer of these statistics, (..., width) -> (...)."""
+        """Return the numbers of these statistics in a layer, (..., width) -> (...)."""
         layer, wanted = self.layer(pulls), stats.reshape(-1, stats.shape[-1])
         first, place = distinct_rows(np.concatenate([layer, wanted]))
         if len(first) > len(layer):
@@ -111,7 +111,7 @@ class ArmStates:
         return np.searchsorted(self._starts, codes, side="right") - 1
 
     def all_stats(self, code: int) -> Floats:
-        """Statistics of all codes up to the last of this one's layer, (codes, width)."""
+        """Return the statistics of all codes up to the end of this code's layer, (codes, width)."""
         return np.concatenate([self.layer(n) for n in range(int(self.layer_of(code)) + 1)])
 
     def all_expected(self, code: int, pulls: int, unit: int) -> Floats:
@@ -122,7 +122,7 @@ class ArmStates:
         )
 
     def all_ways(self, codes: Ints, pulls: int) -> Ways:
-        """`ways` from the layers of these codes, between codes."""
+        """Return `ways` between codes, from the layers of these codes."""
         from scipy.sparse import coo_array
 
         layers = np.unique(self.layer_of(codes)).tolist()
@@ -199,7 +199,7 @@ class ArmStates:
         self._layers.append(following[first])
 
     def _transitions(self, stats: Floats) -> tuple[Floats, Floats]:
-        """Chances of all outcomes, (states, J), and the statistics after them, (states, J, width).
+        """Return probabilities of outcomes, (states, J); statistics after them, (states, J, width).
 
         States with fewer outcomes than others are filled up with statistics of -1.
         """
@@ -210,10 +210,10 @@ class ArmStates:
 
 
 class RestlessStates(ArmStates):
-    """States of an arm that moves at rest: every layer has all of them, and no pulls are a way."""
+    """States of a restless arm: every layer has all of them, and a rest is a transition, too."""
 
-    def __init__(self, group: Group, stages: int) -> None:
-        super().__init__(group)
+    def __init__(self, group: Group, stages: int, *, moments: bool = False) -> None:
+        super().__init__(group, moments=moments)
         self._states = self.model.reached(stages)
         self._layers = [np.stack([np.zeros(self._states.size), self._states], axis=-1)]
 
@@ -234,8 +234,18 @@ class RestlessStates(ArmStates):
         chances, after = move(stats)
         before, way = np.nonzero(chances > 0.0)
         to = self.number(had, after[before, way])
-        shape = (len(stats), len(stats))
-        return Ways(csr_array((chances[before, way], (before, to)), shape=shape))
+
+        def matrix(entries: Floats) -> csr_array:
+            return csr_array((entries[before, way], (before, to)), shape=(len(stats), len(stats)))
+
+        if not self._moments:
+            return Ways(matrix(chances))
+        if pulls:
+            outcomes = np.arange(chances.shape[1], dtype=float)
+            values = self.model.value(stats[:, None, :], outcomes) - self.center
+        else:
+            values = self.model.rest_mean(stats)[:, None]
+        return Ways(matrix(chances), matrix(chances * values), matrix(chances * values**2))
 
     def _extend(self) -> None:
         self._layers.append(self._layers[-1] + (1.0, 0.0))
@@ -255,7 +265,9 @@ def states_of_arms(
         parameter = None if truth is None else truth[arm]
         parameter = (parameter,) if isinstance(parameter, float) else parameter
         if (k, parameter) not in shared and problem.is_restless:
-            shared[k, parameter] = RestlessStates(problem.groups[k], problem.horizon)
+            shared[k, parameter] = RestlessStates(
+                problem.groups[k], problem.horizon, moments=moments
+            )
         elif (k, parameter) not in shared:
             shared[k, parameter] = ArmStates(
                 problem.groups[k], problem.unit, truth=parameter, moments=moments

@@ -1,4 +1,4 @@
-"""The exact optimum: dynamic programming over the joint states of all arms, or of the first stages.
+"""Exact optimum, by dynamic programming over the joint states of all stages or of the first ones.
 
 Every outcome model with finitely many states and every batch size is served by `shapes.py`; single
 pulls of good and bad outcomes by kernels that merge exchangeable arms (`joint_sweep.py`). Stages
@@ -62,7 +62,7 @@ MAX_QUICK_WORK = 1e7  # states times allotments of the general program
 
 @record_class()
 class Optimum(Shown):
-    """The largest expected reward that any policy can earn.
+    """Largest expected reward that any policy can earn.
 
     Examples
     --------
@@ -73,15 +73,15 @@ class Optimum(Shown):
 
     value: float = doc("The optimum.")
     states: int = doc("Joint states of all stages.")
-    bytes: int = doc("Memory that was set aside.")
-    seconds: float = doc("That the computation took, without compiling kernels.")
-    problem: Problem = doc("What was solved.", repr=False)
+    bytes: int = doc("Memory needed.")
+    seconds: float = doc("Duration of the computation, without compilation.")
+    problem: Problem = doc("Problem that was solved.", repr=False)
     tables: JointValues | ShapeValues | None = doc(
-        "Values of all states, where they were kept.", default=None, repr=False, compare=False
+        "Values of all states, if kept.", default=None, repr=False, compare=False
     )
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, as `deco optimum --json` prints them."""
+        """Return plain values, as `deco optimum --json` prints them."""
         return {
             "value": self.value,
             "states": self.states,
@@ -99,7 +99,7 @@ class Optimum(Shown):
 
 
 def count_states(problem: Problem) -> tuple[int, int]:
-    """Joint states of all stages, and those of the largest one.
+    """Count the joint states of all stages, and those of the largest stage.
 
     Exact, unless counting itself would be slow: then a lower bound, beyond all that can be solved.
 
@@ -257,7 +257,7 @@ def has_kernel(problem: Problem) -> bool:
 
 
 def _to_int(number: float) -> int:
-    """As an integer; what is too large for floating point as the largest of it."""
+    """Convert to an integer, at most the largest floating-point number."""
     return int(min(number, np.finfo(float).max))
 
 
@@ -316,7 +316,7 @@ def _outcomes(problem: Problem, counted: Counted) -> int:
 
 
 def _number(x: float) -> str:
-    """1234, or 7.6e9; whole numbers may be too large for floating point."""
+    """Format as 1234 or 7.6e9; integers may be too large for floating point."""
     if x == inf:
         return "too many"
     if x < 10_000:
@@ -327,7 +327,7 @@ def _number(x: float) -> str:
 
 
 def _size(x: float) -> str:
-    """61 GB, 1.3 GB or 0.5 MB."""
+    """Format as 61 GB, 1.3 GB or 0.5 MB."""
     if x == inf:
         return "too much memory"
     if x < 1e9:
@@ -339,7 +339,7 @@ def _size(x: float) -> str:
 
 
 def exact_stages(problem: Problem) -> int:
-    """How many of the first stages can be followed in a second or less; perhaps all of them.
+    """Return the number of first stages whose joint states take about a second; perhaps all.
 
     Size alone decides, foretold without following any.
     """
@@ -373,7 +373,7 @@ def exact_stages(problem: Problem) -> int:
 
 
 def _quick_stages(problem: Problem) -> int:
-    """How many of the first stages the general program can follow."""
+    """Return the number of first stages that the general program can follow."""
     if problem.n_arms * problem.most_pulls > MAX_COUNTED:
         return 0
     states, ways = stored_states(problem), number_of_allotments(problem)

@@ -1,4 +1,4 @@
-"""Joint states of all arms: their number, their shapes level by level, and how they are ranked.
+"""Joint states of all arms: their number, their shapes by level, and their ranks.
 
 A level is the set of states with the same total number of pulls. `kernels/joint.py` defines shapes,
 runs and ranks.
@@ -13,15 +13,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
+from itertools import accumulate, product
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from ..problem import Problem, State
-from ..support import Floats, Ints
+from ..problem import Problem, State, States
+from ..support import Floats, Ints, InvalidArgument
 from .kernels.joint import Ranking, Shapes
+from .shapes import Shape, allotments
 
 COUNTING_STEPS = 10_000_000  # additions; a problem that needs more has too many states anyway
 COUNT_LIMIT = 10**30  # states; larger numbers are not counted exactly
@@ -32,7 +33,7 @@ LARGEST_RANK = 2.0**62
 
 
 class Counted(NamedTuple):
-    """Joint states and shapes at the beginning of each stage, (stages,)."""
+    """Numbers of joint states and shapes at the beginning of each stage, (stages,)."""
 
     states: list[int]
     shapes: list[int]
@@ -40,7 +41,7 @@ class Counted(NamedTuple):
 
 
 def columns(problem: Problem, stages: int | None = None) -> list[int]:
-    """Arms of each group that can be pulled at all, or in the first stages."""
+    """Return the number of arms per group that can be pulled, in all stages or the first ones."""
     spent = round(problem.pulls[:stages].sum())
     return [min(group.count, spent) for group in problem.groups]
 
@@ -51,7 +52,7 @@ def levels(problem: Problem, stages: int | None = None) -> list[int]:
 
 
 def count(problem: Problem, stages: int | None = None) -> Counted:
-    """Count the joint states, of the first stages only if so asked, without enumerating them."""
+    """Count the joint states of all stages, or of the first ones, without enumerating them."""
     stages = stages or problem.stages
     arms, m = columns(problem, stages), problem.pulls_per_stage
     squares = sum(c * c for c in arms)
@@ -72,14 +73,14 @@ def count(problem: Problem, stages: int | None = None) -> Counted:
 
 
 def _fewer(arms: Sequence[int], most: int) -> list[int]:
-    """As many arms of each group as leave at most `most` in all."""
+    """Reduce the arms of each group so that at most `most` are left."""
     before = accumulate(arms, initial=0)
     counts = [min(count, most - taken) for taken, count in zip(before, arms, strict=False)]
     return [count for count in counts if count > 0]
 
 
 def _multisets(arms: Sequence[int], degree: int, most: int, weighted: bool) -> list[int]:
-    """States (weighted) or shapes by number of pulls in all, 0..degree, at most `most` per arm.
+    """Count states (weighted) or shapes by total pulls 0..degree, with at most `most` per arm.
 
     One arm has f(x) = sum_{v <= most} (v+1) x^v states, or sum x^v shapes. Multisets of c arms obey
     Newton's identity  c F_c = sum_j f(x^j) F_{c-j};  a further group of arms starts from the
@@ -121,7 +122,7 @@ def _times_arm(series: list[int], j: int, most: int, weighted: bool) -> list[int
 def shapes_at(
     problem: Problem, level: int, later: Shapes | None = None, stages: int | None = None
 ) -> Shapes:
-    """All shapes of a level, linked to those of the level after it where this is given."""
+    """Return all shapes of a level, linked to those of the next level if it is given."""
     arms = columns(problem, stages)
     group = np.repeat(np.arange(len(arms)), arms)
     pulls = _partitions(arms, level, -(-level // problem.pulls_per_stage))
@@ -165,12 +166,12 @@ def _partitions(arms: Sequence[int], level: int, most: int) -> npt.NDArray[np.in
 
 
 def _keys(pulls: npt.NDArray[np.int32]) -> npt.NDArray[np.bytes_]:
-    """One byte string per row, in the lexical order of the rows."""
+    """Return one byte string per row; they sort as the rows do."""
     return np.ascontiguousarray(pulls, ">u2").view(f"S{2 * pulls.shape[1]}")[:, 0]
 
 
 def _offsets(pulls: npt.NDArray[np.int32], ends: npt.NDArray[np.bool_]) -> Ints:
-    """Rank of the first state of every shape, and the number of states, (S + 1,)."""
+    """Return the rank of the first state of every shape, and the number of states, (S + 1,)."""
     size = np.ones(len(pulls), np.int64)
     r = np.zeros(len(pulls), np.int64)
     for v, end in zip(pulls.T, ends.T, strict=True):
@@ -208,7 +209,7 @@ def ranking_of(problem: Problem, stages: int | None = None) -> Ranking:
 
 
 def _under(values: int, most: int) -> Ints:
-    """C(v + i - 1, i) for v < values, i < most: multisets of i values out of 0..v-1."""
+    """Return C(v + i - 1, i), the number of multisets of i values below v, for all v and i."""
     under = np.zeros((values, most))
     under[0, 0] = 1.0
     for v in range(1, values):
@@ -221,7 +222,7 @@ def _with_largest(members: Ints, x: int) -> Ints:
 
 
 def _insertions(members: Ints, v: int, under: Ints) -> Ints:
-    """Rank of every multiset (a row) with one more value 0..v (a column)."""
+    """Return the rank of every multiset (row) with one more value 0..v (column)."""
     rows, r = members.shape
     i = np.arange(1, r + 1)
     none = np.zeros((rows, 1), np.int64)
@@ -240,16 +241,52 @@ def _insertions(members: Ints, v: int, under: Ints) -> Ints:
 
 @dataclass(frozen=True, eq=False)
 class JointValues:
-    """The value of every joint state at every stage."""
+    """Values of all joint states at all stages."""
 
     problem: Problem
     ranking: Ranking
     shapes: tuple[Shapes, ...]  # (stages,)
     values: tuple[Floats, ...]  # (stages,) W_t by rank
+    allotments: tuple[Shape, ...] = field(init=False, repr=False)
     _keys: tuple[npt.NDArray[np.bytes_], ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_keys", tuple(_keys(shapes.pulls) for shapes in self.shapes))
+        object.__setattr__(self, "allotments", allotments(self.problem))
+
+    def worths(self, stage: int, states: States) -> Floats:
+        """Return the worth of each allotment before a stage, then the best ones, (E, A)."""
+        if np.any(states.pulls.sum(axis=1) != stage * self.problem.pulls_per_stage):
+            raise InvalidArgument(f"state before stage {stage}: no pulls lead to it", field="state")
+        sets = [tuple(np.flatnonzero(pulls).tolist()) for pulls in self.allotments]
+        rows, place = np.unique(states.stats, axis=0, return_inverse=True)
+        worths = np.empty((len(rows), len(sets)))
+        for row, state in enumerate(States(self.problem, rows).state(e) for e in range(len(rows))):
+            equal: dict[object, float] = {}  # of sets of arms that are worth the same
+            for i, arms in enumerate(sets):
+                kinds = sorted((self._group[k], state.good[k], state.bad[k]) for k in arms)
+                if (key := tuple(kinds)) not in equal:
+                    equal[key] = self._worth(stage, state, arms)
+                worths[row, i] = equal[key]
+        return worths[place.reshape(-1)]
+
+    def _worth(self, stage: int, state: State, arms: Sequence[int]) -> float:
+        """Return the expected reward of pulls of these arms and of all that follows."""
+        total = 0.0
+        for outcomes in product((True, False), repeat=len(arms)):
+            probability, earned, after = 1.0, 0.0, state
+            for arm, good in zip(arms, outcomes, strict=True):
+                group = self.problem.groups[self._group[arm]]
+                p = (group.alpha + state.good[arm]) / (group.alpha + group.beta + state.pulls[arm])
+                probability *= p if good else 1.0 - p
+                earned += float((group.reward_good if good else group.reward_bad)[stage])
+                after = after.after(arm, good)
+            total += probability * (earned + self.value(stage + 1, after))
+        return total
+
+    @property
+    def _group(self) -> list[int]:
+        return [int(group) for group in self.problem.group_of_arm]
 
     def value(self, stage: int, state: State) -> float:
         """Return the optimal value from a stage on, last rewards included."""

@@ -1,4 +1,4 @@
-"""Backward over all stages: the values of the joint states, a stage from the one after it.
+"""Values of the joint states, backward over the stages.
 
 Threads share the shapes of a stage. For two arms, whose stages are rewritten in place, each thread
 takes the next block of stages and follows the thread before it through the slabs.
@@ -38,7 +38,7 @@ SHORT_HORIZON = 150  # two arms: below this, threads are not worth it
 def sweep(
     problem: Problem, workers: int, report: Report, *, unstored: int = 1, keep: bool = False
 ) -> tuple[float, JointValues | None]:
-    """W_0 of the fresh state; and the values of all stages, if they are to be kept.
+    """Return W_0 of the fresh state, and the values of all stages if `keep`.
 
     With one pull per stage, the last `unstored` stages, which have most states, are not stored but
     found again wherever they are needed.
@@ -75,7 +75,7 @@ def _tell(report: Report, problem: Problem, levels: int) -> None:
 
 
 def _within(problem: Problem, t: int, later: Shapes, stages: int | None = None) -> Iterator[Shapes]:
-    """Linked shapes of the levels within stage t, the last one first."""
+    """Yield linked shapes of the levels within stage t, last level first."""
     first = levels(problem)[t]
     for level in range(first + problem.pulls_per_stage - 1, first - 1, -1):
         later = shapes_at(problem, level, later, stages)
@@ -85,7 +85,7 @@ def _within(problem: Problem, t: int, later: Shapes, stages: int | None = None) 
 def sweep_start(
     problem: Problem, stage: int, fixed: Floats, tables: Floats, workers: int, report: Report
 ) -> float:
-    """W_0 of the fresh state, where W at `stage` is what the tables of `fill_ending` say."""
+    """Return W_0 of the fresh state, where tables give W at `stage` (`fill_ending`)."""
     stages, number = _Stages(problem, workers, stage + 1), stage + 1
     ahead = shapes_at(problem, levels(problem, number)[stage], None, number)
     after = stages.end(ahead, fixed, tables)
@@ -108,7 +108,7 @@ class _Stages:
         self._workers = workers
 
     def fill(self, t: int, within: list[Shapes], ahead: list[Shapes], after: Floats) -> Floats:
-        """W_t from W_{t+1} = after, which is empty if it is not stored.
+        """Compute W_t from W_{t+1} = after, which is empty if it is not stored.
 
         within: shapes of the stage, and after each of its pulls but the last; ahead: those of the
         next stage, and of all others that are not stored.
@@ -176,7 +176,7 @@ def _ladder(rungs: list[Shapes]) -> Ladder:
 
 
 def two_arm_states(problem: Problem) -> int:
-    """Values that are stored for two arms."""
+    """Return the number of values stored for two arms."""
     return int(_slabs(problem)[0][-1])
 
 
@@ -188,7 +188,7 @@ def _slabs(problem: Problem) -> tuple[Ints, Ints]:
 
 
 def sweep_two_arms(problem: Problem, workers: int, report: Report) -> float:
-    """W_0 of the fresh state."""
+    """Return W_0 of the fresh state."""
     top, k2 = problem.stages - 1, len(problem.groups) - 1
     arms = arms_of(problem)
     start, width = _slabs(problem)
@@ -268,7 +268,7 @@ def _follow(
 
 
 class TwoArmChoices:
-    """Choices of an optimal policy of two arms, one byte for each state of each stage.
+    """Choices of an optimal policy of two arms: one byte per state and stage.
 
     Parameters
     ----------

@@ -22,8 +22,8 @@ from math import comb, inf, prod
 
 import numpy as np
 
-from ..problem import TIE_TOLERANCE, Problem, States
-from ..support import Floats, Ints, InvalidArgument, Progress, Report, Unsupported
+from ..problem import Problem, States
+from ..support import Floats, InvalidArgument, Progress, Report, Unsupported
 from .arm_states import ArmStates, states_of_arms
 
 Shape = tuple[int, ...]
@@ -37,14 +37,14 @@ MAX_COUNTING_WORK = 5e7  # additions; a problem that needs more has too many sta
 
 
 def number_of_allotments(problem: Problem) -> int:
-    """Ways to share the units of a stage among the arms."""
+    """Return the number of ways to share the units of a stage among the arms."""
     arms, units = problem.n_arms, problem.units
     every = range(units + 1) if problem.may_wait else (units,)
     return sum(comb(n + arms - 1, n) if problem.repeat else comb(arms, n) for n in every)
 
 
 def stored_states(problem: Problem, stages: int | None = None) -> list[float]:
-    """Joint states before stages 0 .. `stages` that are stored: an upper bound, none is made.
+    """Bound the number of joint states stored before stages 0 .. `stages`.
 
     f[j, n]: states of j arms of a group that share n units; i of them with r units each have the
     states of a layer to the power of i.
@@ -93,7 +93,7 @@ def _states_by_units(problem: Problem, units: int, most: int) -> Floats:
 
 
 def allotments(problem: Problem) -> tuple[Shape, ...]:
-    """All ways to share the units of a stage among the arms."""
+    """Return all ways to share the units of a stage among the arms."""
     every = range(problem.units + 1) if problem.may_wait else (problem.units,)
     return tuple(given for units in every for given in _shared(problem, units))
 
@@ -110,7 +110,7 @@ def _shared(problem: Problem, units: int) -> Iterator[Shape]:
 
 
 def sorted_shapes(problem: Problem, stage: int) -> Iterator[Shape]:
-    """Shapes before a stage, descending within each group; with a budget, those within it."""
+    """Yield shapes before a stage, descending within each group and within any budget."""
     if problem.is_restless:
         yield (0,) * problem.n_arms
         return
@@ -190,7 +190,7 @@ class ShapeProgram:
         ]
 
     def optimum(self, report: Report, *, keep: bool = False) -> list[Values]:
-        """Values of all states, stage by stage; without `keep` those of the first stage only."""
+        """Return values of all states by stage; without `keep` those of the first stage only."""
         return self._swept(self.problem.horizon, self._ended, report, keep)
 
     def start(self, stage: int, fixed: Floats, ends: Ends, report: Report) -> float:
@@ -228,7 +228,7 @@ class ShapeProgram:
         return levels
 
     def _ended(self, shape: Shape) -> Floats:
-        """Last rewards by tables, or of the best deployment."""
+        """Return last rewards, by tables or of the best deployment."""
         problem, unit = self.problem, self.problem.unit
         values = np.zeros([arm.size(n * unit) for arm, n in zip(self.arms, shape, strict=True)])
         deployed = []
@@ -250,7 +250,7 @@ class ShapeProgram:
         return self.share * best + (1.0 - self.share) * _unsorted(self.problem, shape, after)
 
     def _tried(self, stage: int, shape: Shape) -> Iterator[Shape]:
-        """Allotments; of exchangeable arms without pulls the first ones get most."""
+        """Yield allotments; among exchangeable arms without pulls the first ones get most."""
         able = self._within[stage]
         if self.problem.is_restless:  # arms without pulls may be in different states
             yield from able
@@ -287,12 +287,12 @@ class ShapeProgram:
         return self._on_axis(arm, earned)
 
     def _on_axis(self, arm: int, values: Floats) -> Floats:
-        """Values by the state of one arm, to be broadcast over those of all."""
+        """Reshape values by the state of one arm, to broadcast them over joint states."""
         return values.reshape([-1 if k == arm else 1 for k in range(self.problem.n_arms)])
 
 
 class ShapeValues:
-    """The values of all joint states, from which an optimal policy is read."""
+    """Values of all joint states, which define an optimal policy."""
 
     def __init__(self, program: ShapeProgram, levels: list[Values]) -> None:
         self._program, self._levels, self.problem = program, levels, program.problem
@@ -317,24 +317,6 @@ class ShapeValues:
                 worth = self._program.worth(stage, tuple(shape), allotment, self._levels[stage + 1])
                 worths[rows, a] = worth[where]
         return worths
-
-    def choices(self, stage: int, states: States, tolerance: float) -> Ints:
-        """Units of every arm of the best allotment, (E, K).
-
-        Of those worth as much within the tolerance: most to the arm pulled least so far, then to
-        the first one.
-        """
-        worth = self.worths(stage, states)
-        best = worth.max(axis=1, keepdims=True)
-        tied = worth >= best - np.maximum(tolerance, TIE_TOLERANCE * np.abs(best))
-        order = np.argsort(states.pulls, axis=1, kind="stable")
-        orders, place = np.unique(order, axis=0, return_inverse=True)
-        ways, chosen = np.array(self.allotments), np.empty(len(worth), np.int64)
-        for number, arms in enumerate(orders):
-            rows = place.reshape(-1) == number
-            ranked = np.lexsort(-ways[:, arms[::-1]].T)
-            chosen[rows] = ranked[tied[rows][:, ranked].argmax(axis=1)]
-        return np.asarray(ways[chosen])
 
 
 def _applied(matrix: object, values: Floats, axis: int) -> Floats:

@@ -48,7 +48,7 @@ MOST_GAP_BYTES = 256 * 2**20  # of tables for the gap terms of batches; beyond, 
 
 
 class Steps:
-    """Stages played so far, for progress reports."""
+    """Counter of stages played, for progress reports."""
 
     def __init__(self, turns: Turns, world: World, report: Report) -> None:
         self._name, self._report, self._lock, self._made = turns[0][0].name, report, Lock(), 0
@@ -153,37 +153,50 @@ class Played:
 
 
 def number_of_terms(problem: Problem) -> int:
-    """Return the terms of a gap: shortfall and congestion; within a budget what is unspent, too."""
-    return 2 if problem.budget is None else 3
+    """Return the terms of a gap: shortfall and congestion; what is unspent where pulls may wait."""
+    return 2 + problem.may_wait
 
 
 class GapTerms:
     """Gap terms at prices (stages,), for arms of any model and any size of batches.
 
-    money_price: of the budget, where there is one. exact: whether the terms add up to the gap; on a
-    grid of states, only nearly.
+    money_price, resource_prices (horizon, resources): of budget and resources, where there are
+    some. exact: whether the terms add up to the gap; on a grid of states, only nearly.
     """
 
-    def __init__(self, problem: Problem, prices: Floats, money_price: float | None = None) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        prices: Floats,
+        money_price: float | None = None,
+        resource_prices: Floats | None = None,
+    ) -> None:
         self.problem, self.prices, self.money_price = problem, prices, money_price or 0.0
+        self.resource_prices = resource_prices
         self.exact = all(group.model.finite for group in problem.groups)
         grid = 0 if problem.repeat and problem.is_binary else None
-        self.tables = OneArmValues(problem.charged(self.money_price), prices, grid=grid)
+        priced = problem.charged(self.money_price, resource_prices)
+        self.tables = OneArmValues(priced, prices, grid=grid)
 
     @classmethod
     def at(cls, solution: DualSolution) -> Self:
         """Return the terms at the prices of a solution."""
-        return cls(solution.problem, solution.prices, solution.budget_price)
+        prices = (solution.prices, solution.budget_price, solution.resource_prices)
+        return cls(solution.problem, *prices)
 
     @staticmethod
     def fits(problem: Problem) -> bool:
         """Whether terms add up to the gap, by tables of all states that are not too large."""
         finite = all(group.model.finite for group in problem.groups)
-        if problem.resources is not None or not finite:
+        if not finite:
             return False
         if not problem.is_binary:
             return is_quick(problem)
         return not problem.repeat or exact_bytes(problem) <= MOST_GAP_BYTES
+
+    def no_terms(self) -> Floats:
+        """Return zero terms of all stages, (stages, terms)."""
+        return np.zeros((self.problem.stages, number_of_terms(self.problem)))
 
     def value(self) -> float:
         """Return the dual function at these prices."""
@@ -193,8 +206,8 @@ class GapTerms:
         """Return shortfall, congestion and what is unspent of pulls (E, K) from these states.
 
         (E, terms). Shortfall: units that an arm is not worth at the price; congestion: units that
-        it would be. Unspent, within a budget: units that are not pulled, and at the last stage
-        money that is left, at their prices.
+        it would be. Unspent, with a budget or resources: units that are not pulled, resources that
+        are not used, and at the last stage money that is left, at their prices.
         """
         totals = np.zeros((len(allocation), number_of_terms(self.problem)))
         for k, group in enumerate(self.problem.groups):
@@ -205,26 +218,24 @@ class GapTerms:
             more = units > net.argmax(axis=-1)
             totals[:, 0] += np.where(more, loss, 0.0).sum(axis=1)
             totals[:, 1] += np.where(more, 0.0, loss).sum(axis=1)
-        if self.problem.budget is not None:
-            costs = self.problem.costs[min(stage, self.problem.horizon - 1)]
-            totals[:, 2] = self.unspent(
-                stage, allocation.sum(axis=1), states.left, allocation @ costs
-            )
+        if self.problem.may_wait:
+            totals[:, 2] = self.unspent(stage, allocation, states.left)
         return totals
 
-    def unspent(
-        self, stage: int, pulls: Floats | Ints | float, left: Floats | float, cost: Floats | float
-    ) -> Floats:
-        """Return the price of units that are not pulled and, at the end, of money left, (E,).
+    def unspent(self, stage: int, pulls: Floats | Ints, left: Floats) -> Floats:
+        """Return the price of what pulls (E, K) leave: units, resources; at the end money, (E,).
 
-        left: money before this stage; cost: of the pulls.
+        left (E,): money before this stage.
         """
         problem = self.problem
         if stage >= problem.horizon:
-            return np.zeros_like(np.asarray(pulls, dtype=float))
-        lost = self.prices[stage] * (problem.pulls[stage] - np.asarray(pulls) / problem.unit)
-        if stage == problem.horizon - 1:
-            lost = lost + self.money_price * (np.asarray(left) - cost)
+            return np.zeros(len(pulls))
+        lost = self.prices[stage] * (problem.pulls[stage] - pulls.sum(axis=1) / problem.unit)
+        if self.resource_prices is not None:
+            spare = problem.usable[stage] - pulls @ problem.uses
+            lost += np.maximum(spare, 0.0) @ self.resource_prices[stage]
+        if problem.budget is not None and stage == problem.horizon - 1:
+            lost += self.money_price * (left - pulls @ problem.costs[stage])
         return np.asarray(np.maximum(lost, 0.0))  # below only by rounding
 
     def net(self, stage: int, k: int, stats: Floats) -> Floats:
@@ -265,7 +276,7 @@ def _distinct(stats: Floats, finite: bool) -> tuple[Floats, Ints]:
 
 
 class PullRecord:
-    """The pulls of one policy, added in any order, by any number of threads."""
+    """Pulls of one policy, added in any order by any number of threads."""
 
     def __init__(self, world: World) -> None:
         problem = world.problem

@@ -1,4 +1,4 @@
-"""Single pulls of good and bad outcomes by compiled loops, in blocks of stages.
+"""Compiled simulation of single binary pulls, in blocks of stages.
 
 A policy is played by a loop of its own (`play`) or by a table of the indices of a block, laid out
 once and used by all episodes. The gap terms of a block are read from such a table of the indices at
@@ -35,7 +35,7 @@ def has_loops(turns: Turns, problem: Problem) -> bool:
 
 
 class _Player:
-    """A policy and the stages that it plays: from the end of the player before, up to `until`."""
+    """Policy that plays from the end of the player before up to stage `until`."""
 
     def __init__(self, policy: Policy, until: int) -> None:
         self.policy, self.until = policy, until
@@ -98,7 +98,7 @@ def _block_table(
 
 
 def _gap_tables(gap: GapTerms, first: int, last: int) -> tuple[Floats, Floats]:
-    """Gap terms of pulled and unpulled states in some stages; see `book_gap`."""
+    """Return gap terms of pulled and unpulled states in a block of stages; see `book_gap`."""
     groups, states = len(gap.problem.groups), slab_size(last - 1)
     refuse_over(
         16.0 * groups * states * (last - first),
@@ -115,7 +115,7 @@ def _gap_tables(gap: GapTerms, first: int, last: int) -> tuple[Floats, Floats]:
 
 @dataclass(eq=False)
 class _Run:
-    """One chunk under way."""
+    """Chunk of draws that is being played."""
 
     chunk: Chunk
     episodes: Episodes
@@ -200,7 +200,7 @@ def _blocks(
 
 
 def _waves(world: World, stages: int) -> Iterator[range]:
-    """Numbers of chunks that are played together, in blocks of up to `stages` stages."""
+    """Yield numbers of chunks that are played together, in blocks of up to `stages` stages."""
     problem = world.problem
     bytes_of_episode = 32 * problem.n_arms + 4 * int(problem.pulls.max()) * stages
     bytes_of_chunk = min(CHUNK, world.draws) * world.per_draw * bytes_of_episode
@@ -214,7 +214,7 @@ def _waves(world: World, stages: int) -> Iterator[range]:
 
 @dataclass(frozen=True, eq=False)
 class _Block:
-    """One block of stages, the same for all chunks."""
+    """Block of stages, the same for all chunks."""
 
     world: World
     player: _Player

@@ -81,14 +81,14 @@ class Missed:
     chance: float = 0.0  # of an outcome that is too rare to have been seen
 
     def bound(self, draws: int) -> float:
-        """Largest standard error of the mean of rewards around `middle`.
+        """Return the largest standard error of the mean of rewards around `middle`.
 
         They are within half the range of it, and squares of weights are at most span / range.
         """
         return math.sqrt(self.range * self.span / draws) / 2.0 + ROUNDING * self.size
 
     def error(self, draws: int, *, varied: bool) -> float:
-        """To be added to a standard error; `varied`: whether enough draws differed."""
+        """Return what to add to a standard error; `varied`: whether enough draws differed."""
         due = UNSEEN_EVENTS / draws
         missed = self.span * math.hypot(min(self.chance, due), 0.0 if varied else due)
         return math.hypot(missed, min(RESOLUTION * self.range, self.span), ROUNDING * self.size)
@@ -138,7 +138,7 @@ class Estimates:
 
 
 def estimate(sample: Sample) -> Estimates:
-    """Every estimate that the sample allows."""
+    """Compute every estimate that the sample allows."""
     w = sample.weights
     draws = {"plain": w * sample.reward}
     if sample.best is not None and sample.expected_best is not None:
@@ -252,13 +252,13 @@ def _varies(values: Floats, size: float) -> bool:
 
 
 def _deciding(values: Floats) -> float:
-    """How many draws decide the spread, in effect: k, if k of very many differ from the others."""
+    """Return the effective number of draws that decide the spread: k if k of many differ."""
     off = (values - values.mean()) ** 2
     return float(off.sum()) ** 2 / max(float((off**2).sum()), 1e-300)
 
 
 def _controls(sample: Sample) -> tuple[Floats, Floats]:
-    """Columns of mean zero: differences of estimates, what is known of the parameters; sizes."""
+    """Return columns of mean zero (differences of estimates, functions of parameters); sizes."""
     columns = [sample.mean_reward - sample.reward]
     if sample.predicted is not None:
         columns.append(sample.mean_reward - sample.predicted)
@@ -278,7 +278,7 @@ def _spread(values: Floats) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Of controls x of known mean zero, over draws: for regressions of many y on them."""
+    """Moments of controls x of known mean zero over draws, for regressions of many y."""
 
     draws: int
     mean: Floats  # (q,)
@@ -286,7 +286,7 @@ class Moments:
 
     @classmethod
     def of(cls, x: Floats) -> Moments:
-        """Of controls (draws, q)."""
+        """Compute the moments of controls (draws, q)."""
         mean = x.mean(axis=0)
         dx = x - mean
         xx = np.einsum("dq,dr->qr", dx, dx)
@@ -296,11 +296,11 @@ class Moments:
         return cls(len(x), mean, inverse / np.outer(size, size))
 
     def weights(self, y: float, xy: Floats) -> Floats:
-        """Weights of the controls, from sums of y and y x."""
+        """Return the weights of the controls, from sums of y and y x."""
         return np.asarray(self.inverse @ (xy - y * self.mean))
 
     def regress(self, y: float, yy: float, xy: Floats) -> tuple[Floats, Estimate]:
-        """Weights of the controls, and the intercept with its error; from sums of y, y^2 and y x.
+        """Return weights of the controls, and the intercept with its error; from sums of products.
 
         With x centred at its known mean, the intercept is E y. Its variance is that of the
         residuals times 1/n + xbar' C^-1 xbar, C the centred second moments: how far the draws'

@@ -76,12 +76,12 @@ def turn_of(turns: Turns, stage: int) -> Policy:
 
 
 def _is_asked(policy: Policy) -> bool:
-    """Whether it is asked state by state: it may not be made for threads, which gain nothing."""
+    """Whether a policy is called in every state; it may not be thread-safe."""
     return type(policy).allocate_many is Policy.allocate_many and not policy.has_table
 
 
 class _Episodes:
-    """The episodes of one chunk under way, in arrays (E, K, W)."""
+    """Episodes of one chunk, in arrays (E, K, W)."""
 
     def __init__(
         self, turns: Turns, world: World, chunk: Chunk, gap: GapTerms | None, played: Played
@@ -202,7 +202,7 @@ class _Episodes:
         count: Ints,
         mean: Floats,
     ) -> tuple[Floats, Floats]:
-        """Return what outcomes count in all, and the means of the states that they were met in."""
+        """Pull one by one; return sums of outcome values, and of means before each outcome."""
         model, total, passed = outcomes.model, np.zeros(e.shape), np.zeros(e.shape)
         base, factor = self.world.base[arm, stage], self.world.factor[arm, stage]
         for j in range(int(count.max())):
@@ -232,7 +232,7 @@ class _Episodes:
         mean: Floats,
         deployed: bool,
     ) -> None:
-        """Keep pulls, where that is asked for; seen: outcomes, good ones of shared pulls."""
+        """Record pulls if requested; observed: outcomes, or numbers of good ones."""
         if self.played.record is None:
             return
         columns: dict[str, Floats | Ints] = {"outcome": observed}
@@ -245,7 +245,7 @@ class _Episodes:
         )
 
     def _last_rewards(self) -> Floats:
-        """By the final states of arms that have a table of them, (E,)."""
+        """Return last rewards by the final states of arms, (E,)."""
         total = np.zeros(len(self.stats))
         for group in self.world.problem.groups:
             if group.terminal is not None:

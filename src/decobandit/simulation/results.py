@@ -57,21 +57,21 @@ class PolicyResult(Shown):
     (True, (5,))
     """
 
-    policy: str = doc("Its name.")
+    policy: str = doc("Name of the policy.")
     estimates: Estimates = doc(
-        "The value by all estimators; `estimates.method` names the one of smallest error."
+        "Estimates of the value; `estimates.method` names the one of smallest error."
     )
     regret: float | None = doc(
-        "Against pulling the arms of largest mean at every stage; None where that is not defined."
+        "Regret against pulling the arms of largest mean; None where it is not defined."
     )
     curve: Curve | None = doc(
         "`curve.regret` and `curve.regret_se`, (stages,): cumulative regret after each stage."
     )
-    steps: int = doc("Stages played in all episodes together.")
-    seconds: float = doc("Time of playing.")
-    preparation_seconds: float = doc("Time of making tables.")
+    steps: int = doc("Number of stages played, over all episodes.")
+    seconds: float = doc("Duration of the simulation.")
+    preparation_seconds: float = doc("Duration of the preparation of tables.")
     episodes: Columns | None = doc(
-        "Columns of all pulls, where they were kept: see `Simulation.to_frame`.", default=None
+        "Columns of all pulls, if kept: see `Simulation.to_frame`.", default=None
     )
 
     @property
@@ -90,7 +90,7 @@ class PolicyResult(Shown):
         return None if self.regret is None else self.value_se
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, without the curve."""
+        """Return plain values, without the curve."""
         return {
             "policy": self.policy,
             "value": self.value,
@@ -130,14 +130,14 @@ class Simulation(Tabular):
     ['greedy', 'equal']
     """
 
-    problem: Problem = doc("What was played.")
+    problem: Problem = doc("Problem that was simulated.")
     results: tuple[PolicyResult, ...] = doc("One per policy, in the order given.")
     settings: dict[str, Any] = doc("Draws, episodes per draw, seed and truth.")
     upper_bound: float | None = doc(
-        "On what any policy earns; None where beliefs are wrong or the dual was not solved."
+        "No policy earns more; None if priors are wrong or the dual was not solved."
     )
     interrupted: bool = doc(
-        "Whether policies are missing because the simulation was ended from the keyboard.",
+        "Whether policies are missing because of a keyboard interrupt.",
         default=False,
     )
 
@@ -194,7 +194,7 @@ class Simulation(Tabular):
         )
 
     def tables(self) -> Tables:
-        """Columns by the name of the table."""
+        """Return columns by the name of the table."""
         every = {
             "policies": self._policies,
             "stages": self._stages,
@@ -204,7 +204,7 @@ class Simulation(Tabular):
         return {name: columns for name, columns in every.items() if name not in absent}
 
     def absent_tables(self) -> dict[str, str]:
-        """Why a table is not there, by its name."""
+        """Return the reason why a table is missing, by its name."""
         absent = {}
         if all(result.curve is None for result in self.results):
             absent["stages"] = NO_REGRET
@@ -216,7 +216,7 @@ class Simulation(Tabular):
         return self.with_settings(self.to_dict()["results"])
 
     def with_settings(self, results: Iterable[dict[str, Any]]) -> Columns:
-        """Columns of results, one row each, with what was simulated."""
+        """Return columns of results, one row each, with the settings."""
         keys = ("draws", "per_draw", "seed", "true_horizon")
         rows = ({key: result[key] for key in result if key != "estimates"} for result in results)
         return {
@@ -266,7 +266,7 @@ class Simulation(Tabular):
         return [int(value) if is_binary and value is not None else value for value in values]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values; differences are to the first policy."""
+        """Return plain values; differences are to the first policy."""
         results = []
         for result in self.results:
             gain = self.difference(result.policy, self.results[0].policy)
@@ -293,7 +293,7 @@ class Simulation(Tabular):
 
 
 class Compared(Protocol):
-    """The content of a row of a table of results."""
+    """Row of a table of results."""
 
     @property
     def line(self) -> str:
@@ -322,7 +322,7 @@ class PolicyGrid:
 
 
 def policy_grid(rows: Sequence[Compared]) -> PolicyGrid:
-    """Problems, policies, and the number of each pair, averaged over seeds."""
+    """Return a grid of problems and policies, averaged over seeds."""
     cells: dict[tuple[str, str], list[tuple[float, float]]] = {}
     for row in rows:
         if row.compared is not None:

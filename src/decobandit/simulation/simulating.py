@@ -269,7 +269,7 @@ def _prior_tree(prior: Prior | Sequence[Prior] | None) -> Any:
 
 
 class Sizes(TypedDict, total=False):
-    """How often is drawn: keywords of `simulate` and `gap`."""
+    """Numbers of draws: keywords of `simulate` and `gap`."""
 
     draws: int
     per_draw: int

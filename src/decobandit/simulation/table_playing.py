@@ -1,4 +1,4 @@
-"""Index policies of classes, own states and counts by a compiled loop over tables of their indices.
+"""Compiled simulation of index policies, over tables of their indices.
 
 The states of an arm are numbered row by row, by pulls; a table has the index of every state at
 every stage, from the policy's `index` itself. Outcomes are those that any other loop meets. Sums of
@@ -38,7 +38,7 @@ CODES = {"classes": BY_CLASS, "states": BY_STATE, "counts": BY_COUNT}
 
 @dataclass(frozen=True, eq=False)
 class ArmStates:
-    """The states of an arm, row by row; S of them, with up to L outcomes each."""
+    """States of an arm, row by row; S of them, with up to L outcomes each."""
 
     stats: Floats  # (S, width)
     start: Ints  # (rows + 1,) where rows begin
@@ -48,12 +48,12 @@ class ArmStates:
 
 @singledispatch
 def arm_states(model: ArmModel, rows: int, truth: Floats | None) -> ArmStates:
-    """States after 0 .. rows - 1 pulls; truth: parameters of the arms where they are fixed."""
+    """Return states after 0 .. rows - 1 pulls; truth: fixed parameters of the arms."""
     raise TypeError(f"{model.word} arms have no table of states")
 
 
 def _by_outcome(model: ArmModel, rows: int, outcomes: Floats) -> ArmStates:
-    """Rows one after the other: the different statistics after all outcomes of the row before."""
+    """Return rows of the distinct statistics after all outcomes of the row before."""
     level = np.array([model.initial()], dtype=float)
     stats, links, start = [level], [], [0, 1]
     for _ in range(rows - 1):
@@ -81,7 +81,7 @@ def _(model: CategoricalModel, rows: int, truth: Floats | None) -> ArmStates:
 
 @arm_states.register
 def _(model: MarkovModel, rows: int, truth: Floats | None) -> ArmStates:
-    chances = [[chance for chance, _ in model.links(i)] for i in range(len(model.names))]
+    chances = [[chance for chance, _ in model.links(i)] for i in range(len(model.arrays.names))]
     below = np.ones((len(chances), max(map(len, chances))))
     for row, row_chances in zip(below, chances, strict=True):
         row[: len(row_chances) - 1] = np.cumsum(row_chances)[:-1]
@@ -109,7 +109,7 @@ def _(model: PoissonModel, rows: int, truth: Floats | None) -> ArmStates:
 
 
 class Tables:
-    """Plays chunks by the tables of all arms; arrays: as `play_tables` takes them."""
+    """Tables of all arms, by which chunks are played; arrays: as `play_tables` takes them."""
 
     def __init__(self, turns: Turns, world: World, arrays: Arrays) -> None:
         self.turns, self.world, self._arrays = turns, world, arrays
@@ -184,12 +184,12 @@ def make_tables(turns: Turns, world: World, gap: GapTerms | None) -> Tables | No
 
 
 def _has_index(policy: Policy) -> bool:
-    """Whether the largest index of an arm by its own state alone decides."""
+    """Whether a policy pulls the arms of largest index, and these depend on their states only."""
     return isinstance(policy, IndexPolicy) and policy.by_arm and policy.has_own_index
 
 
 def _cells(problem: Problem, k: int) -> float:
-    """States of all stages together of an arm of a group; about none of counts, met later."""
+    """Return the number of states of an arm over all stages; 0 for counts, checked later."""
     model = problem.groups[k].model
     if not model.finite:
         return 0.0

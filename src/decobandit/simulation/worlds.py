@@ -144,7 +144,7 @@ class World:
 
     @property
     def largest_weight(self) -> float:
-        """The largest weight of a draw."""
+        """Largest weight of a draw."""
         return 1.0 / PRIOR_SHARE if self.weighted else 1.0
 
     # -- draws --------------------------------------------------------------------------------
@@ -219,7 +219,7 @@ class World:
 
     @cached_property
     def expected_best(self) -> float | None:
-        """The expected total reward of the best arms; None where it is not defined."""
+        """Expected total reward of the best arms; None where it is not defined."""
         if self.truth is None:
             return best_mean_reward(self.problem)
         best = best_true_rewards(self.problem, self.chunk(0).means[:1])
@@ -228,7 +228,7 @@ class World:
     # -- what is known of the parameters ------------------------------------------------------
 
     def controls(self, means: Floats, weights: Floats) -> tuple[Floats, Floats]:
-        """Functions of the parameters minus their known means, weighted: (draws, q); sizes (q,)."""
+        """Return weighted functions of the parameters less their means, (draws, q); sizes (q,)."""
         if self.truth is not None:
             return np.empty((len(means), 0)), np.empty(0)
         if self._betas is None:
@@ -258,7 +258,7 @@ class World:
 
     @cached_property
     def _telling(self) -> int:
-        """The first stage at which rewards tell arms apart; where none does, stage 0."""
+        """First stage at which rewards depend on the arm; stage 0 if there is none."""
         apart = np.ptp(np.concatenate([self.base, self.base + self.factor]), axis=0) > 0.0
         return int(np.argmax(apart))
 
@@ -319,7 +319,7 @@ class World:
         return Missed(apart, most * apart, most * self.size, middle, chance)
 
     def _unseen(self, means: Floats, weights: Floats, pulls: Floats) -> float:
-        """Chance that an episode has an outcome of a kind that the draws hardly ever had.
+        """Return the probability that an episode has an outcome that the draws hardly ever had.
 
         The rarer outcome of a pull has probability min(p, 1 - p). Arms alike are taken together;
         those for which MIN_DRAWS such outcomes were to be expected in all episodes have been seen.
@@ -459,7 +459,7 @@ class Proposal:
         p[:, self._small] = np.where(wide, rng.beta(a, b), p[:, self._small])
 
     def weights(self, p: Floats) -> Floats:
-        """Of draws p (draws, arms)."""
+        """Return the weights of draws p (draws, arms)."""
         ratios = [self._ratio(p[:, k], int(k)) for k in self._small]
         with np.errstate(over="ignore"):  # a draw may be no draw of the priors at all
             part = (
@@ -470,12 +470,12 @@ class Proposal:
         return np.asarray(1.0 / part)
 
     def _ratio(self, p: Floats, k: int) -> Floats:
-        """Ratio of densities q_k / f_k, (draws,)."""
+        """Return the ratio of densities q_k / f_k, (draws,)."""
         parts = [self._part_ratio(p, k, float(a[k]), float(b[k])) for a, b in self._parts]
         return np.asarray(np.mean(parts, axis=0))
 
     def _part_ratio(self, p: Floats, k: int, wide_a: float, wide_b: float) -> Floats:
-        """Ratio of one part of q. Doubles near 1 are sparse: there, the ratio of the chances."""
+        """Return the ratio for one part of q; of probabilities near 1, where doubles are sparse."""
         from scipy.special import betainc, betaln  # late: trials do not need scipy
 
         a, b = self._alpha[k], self._beta[k]

@@ -86,6 +86,8 @@ def martingales(true, pulls, ell, surprise, sums):
             while left > 0:
                 a, u = np.argmax(score), min(left, U)
                 cell = start + n[a]
+                while u > 1 and ell[s, u - 1, cell, a] == -np.inf:
+                    u -= 1
                 sums[s, 0] += u * true[s, a, t] - ell[s, u - 1, cell, a]
                 sums[s, 1] += surprise[s, u - 1, cell, a]
                 score[a] = -np.inf
