@@ -319,7 +319,7 @@ def test_a_single_outcome_of_several_pulls_is_refused(tmp_path: Path) -> None:
         with pytest.raises(NotFound):
             trial.tell("none", {"a": (0, 1)})
         with refused("conflict"):
-            trial.unmask(slot.id, reason="an adverse event")
+            trial.unmask(slot.id, category="emergency", reason="an adverse event")
 
 
 @pytest.mark.parametrize(

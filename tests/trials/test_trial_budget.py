@@ -99,7 +99,7 @@ def test_decisions_without_pending_outcomes_are_those_of_the_policy(store: Store
         trial, draw = create_trial(problem_of(), policy=name, db=store, seed=1), random.Random(5)
         policy: Policy = trial.settings.make_policy()
         while (status := trial.status()).next_pulls is not None:
-            state = trial._ledger().known
+            state = trial.read().known
             expected = policy.allocation(status.stage, state)
             slot = trial.ask()
             assert tuple(slot.pulls.get(arm, 0) for arm in "abc") == expected

@@ -16,6 +16,7 @@ import pytest
 from sqlalchemy import Connection
 
 from decobandit.arm import Calibration, KnotCalibration, calibration
+from decobandit.arm.calibration import TickCalibration
 from decobandit.policies import calibrated, path_search
 from decobandit.policies.path_search import TunedPolicy
 from decobandit.prices import solve
@@ -217,7 +218,7 @@ def computing_watched(store: Store, monkeypatch: pytest.MonkeyPatch) -> Iterator
         patch.setattr(Store, "_run", running)
         patch.setattr(KnotCalibration, "_solved", watched(KnotCalibration._solved))
         patch.setattr(Calibration, "_span_of", watched(Calibration._span_of))
-        patch.setattr(calibration, "tick_index", watched(calibration.tick_index))
+        patch.setattr(TickCalibration, "index", watched(TickCalibration.index))
         yield computed
 
 

@@ -24,7 +24,7 @@ from decobandit.trials.decisions import Decision, PendingState, decide, deployme
 from decobandit.trials.settings import TrialSettings, check_bound, make_settings
 from helpers.examples import KINDS, largest_reward, random_state
 from helpers.oracles import expected_reward, good_chance
-from helpers.policies import NO_INDEX, SINGLE_PULLS, Bench
+from helpers.policies import NO_INDEX, SINGLE_PULLS, Bench, probabilities_in
 from helpers.refusals import check_refusal, refused, unless_refused
 
 HORIZON = 6
@@ -213,7 +213,7 @@ def test_optimal_values_are_averages_over_all_sequences() -> None:
     for pending in pending_states("other priors", 7):
         stage = pending.stage
         ways = list(sequences(PRIORS, pending))
-        expected = sum(chance * policy.action_values(stage, state) for state, chance in ways)
+        expected = sum(chance * policy.indices(stage, state) for state, chance in ways)
         decision = made("optimal", "other priors", pending)
         np.testing.assert_allclose(decision.index, expected, rtol=1e-12)
         assert decision.arm == np.argmax(expected)
@@ -301,8 +301,7 @@ def test_drawn_arms_have_the_average_of_their_chances() -> None:
     pending = PendingState((1, 0, 0), (0, 0, 1), (2, 1, 0), 5)
     expected = np.zeros(3)
     for state, chance in sequences(PRIORS, pending):
-        for (arm,), own in policy.distribution(5, state):
-            expected[arm] += chance * own
+        expected += chance * probabilities_in(policy, 5, state)
     n = 1500
     arms = [made("thompson", "other priors", pending, seed).arm for seed in range(n)]
     found = np.bincount(arms, minlength=3) / n

@@ -155,7 +155,7 @@ def test_reasons_and_notes_are_one_line_of_text(sqlite: str, text: Any) -> None:
             lambda: trial.cancel(slot.id, reason=text),
             lambda: trial.correct(slot.id, 1, reason=text),
             lambda: trial.reopen(reason=text),
-            lambda: trial.unmask(slot.id, reason=text),
+            lambda: trial.unmask(slot.id, category="emergency", reason=text),
             lambda: trial.ask(note=text),
             lambda: trial.ask(subject=text),
         ):
@@ -260,9 +260,19 @@ def test_limits_that_make_no_sense_are_refused(sqlite: str, limits: dict[str, in
 
 
 def test_limits_have_defaults_that_are_on_record(trial: Trial) -> None:
-    assert trial.events()[0].data["limits"] == {"open": 50, "cancelled": 20, "unmasked": 5}
+    assert trial.events()[0].data["limits"] == {
+        "open": 50,
+        "cancelled": 20,
+        "unmasked": 5,
+        "unmask_role": None,
+    }
     long = create_trial(Problem.uniform(arms=2, horizon=300), db=trial.store, policy="equal")
-    assert long.events()[0].data["limits"] == {"open": 150, "cancelled": 150, "unmasked": 5}
+    assert long.events()[0].data["limits"] == {
+        "open": 150,
+        "cancelled": 150,
+        "unmasked": 5,
+        "unmask_role": None,
+    }
 
 
 # -- closing ------------------------------------------------------------------------------------

@@ -112,22 +112,24 @@ def test_unmasking_needs_a_real_reason_and_is_limited_by_person_and_day(
     slots = [trial.ask() for _ in range(8)]
     for reason in (".", "emergency", "x" * 9):
         with refused("bad_request", "reason"):
-            trial.unmask(slots[0].id, reason=reason, by="nurse")
+            trial.unmask(slots[0].id, category="emergency", reason=reason, by="nurse")
     for slot in slots[:5]:
-        trial.unmask(slot.id, reason="an emergency", by="nurse")
+        trial.unmask(slot.id, category="emergency", reason="an emergency", by="nurse")
     with pytest.raises(LimitReached):
-        trial.unmask(slots[5].id, reason="an emergency", by="nurse")
-    trial.unmask(slots[4].id, reason="an emergency", by="nurse")  # told already
-    trial.unmask(slots[5].id, reason="an emergency", by="doctor")
+        trial.unmask(slots[5].id, category="emergency", reason="an emergency", by="nurse")
+    trial.unmask(
+        slots[4].id, category="emergency", reason="an emergency", by="nurse"
+    )  # told already
+    trial.unmask(slots[5].id, category="emergency", reason="an emergency", by="doctor")
     trial.set_limits(max_unmasked=6, reason="a second ward", by="admin")
-    trial.unmask(slots[5].id, reason="an emergency", by="nurse")
+    trial.unmask(slots[5].id, category="emergency", reason="an emergency", by="nurse")
     with pytest.raises(LimitReached):
-        trial.unmask(slots[6].id, reason="an emergency", by="nurse")
+        trial.unmask(slots[6].id, category="emergency", reason="an emergency", by="nurse")
     numbers = [e.data["number_in_24_hours"] for e in trial.events() if e.kind == "unmasked"]
     assert numbers == [1, 2, 3, 4, 5, 1, 6]
     assert "7 allocations were unmasked" in trial_page(trial.report())
     monkeypatch.setattr("decobandit.trials.recording._day_ago", lambda: "2999")  # a day later
-    trial.unmask(slots[6].id, reason="an emergency", by="nurse")
+    trial.unmask(slots[6].id, category="emergency", reason="an emergency", by="nurse")
     assert trial.verify().ok
 
 
@@ -135,8 +137,12 @@ def test_an_unmasking_is_in_both_logs_once_per_person(store: Store) -> None:
     trial = create_trial(Problem.uniform(arms=2, horizon=6), name="pilot", db=store)
     slot = trial.ask()
     for by in ("nurse", "nurse", "doctor"):
-        assert trial.unmask(slot.id, reason="an emergency", by=by).arm == slot.arm
-    wanted = {"allocation": slot.id, "reason": "an emergency", "number_in_24_hours": 1}
+        assert (
+            trial.unmask(slot.id, category="emergency", reason="an emergency", by=by).arm
+            == slot.arm
+        )
+    about = {"category": "emergency", "reason": "an emergency"}
+    wanted = {"allocation": slot.id, **about, "number_in_24_hours": 1}
     assert [(e.kind, e.by, e.data) for e in trial.events()[2:]] == [
         ("unmasked", "nurse", wanted),
         ("unmasked", "doctor", wanted),

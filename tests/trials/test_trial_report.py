@@ -147,7 +147,7 @@ def test_deviations_are_those_of_the_log(tmp_path: Path) -> None:
         trial.tell(second.id, 1)
     trial.close(reason="look")
     trial.reopen(reason="go on", by="ben")
-    trial.unmask(third.id, reason="an emergency", by="carl")
+    trial.unmask(third.id, category="emergency", reason="an emergency", by="carl")
     found = trial.report()
     (fixed,) = found.corrections
     assert (fixed.allocation, fixed.number, fixed.before, fixed.after) == (first.id, 1, 1, 0)

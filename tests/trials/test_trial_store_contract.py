@@ -83,7 +83,7 @@ def test_what_is_not_there_is_not_found(trial: Any) -> None:
         lambda name: trial.cancel(name, reason="gone"),
         lambda name: trial.tell(name, 1),
         lambda name: trial.correct(name, 0, reason="misread"),
-        lambda name: trial.unmask(name, reason="an emergency"),
+        lambda name: trial.unmask(name, category="emergency", reason="an emergency"),
     )
     for request in requests:
         with pytest.raises(NotFound):

@@ -125,6 +125,11 @@ class Allocation(Shown):
     segment: str | None = doc(
         "Segment that the ask named; null in a trial without segments.", default=None
     )
+    probability: float | None = doc(
+        "Probability with which the policy chose the arm of a single pull; 1 where it does not "
+        "draw, null where it was not computed.",
+        default=None,
+    )
 
     @property
     def size(self) -> int:
@@ -200,6 +205,7 @@ def new_allocation(
         pending=sum(pulls.values()),
         arms=parts,
         segment=data.get("segment"),
+        probability=data["decision"].get("probability"),
     )
 
 
@@ -433,7 +439,7 @@ def _after(kind: ArmModel, part: ArmPulls, stats: Stats, tally: Stats) -> Stats:
     """Return the statistics of an arm after its part of an allocation."""
     if part.pulls or not isinstance(kind, MarkovModel):
         return kind.format.after_tally(stats, tally)
-    return kind.format.following(stats, tally[0], pulled=False)
+    return kind.following(stats, tally[0], pulled=False)
 
 
 def value_of(kind: ArmModel, part: ArmPulls, stats: Stats, tally: Stats) -> float:

@@ -21,7 +21,7 @@ import numpy as np
 from ..arm import Cones, OneArmValues
 from ..designs.endings import Endings
 from ..designs.final_tests import final_test
-from ..policies import REASONS, Cost, Policy, RuledPolicy
+from ..policies import REASONS, Cost, Policy, RuledPolicy, ThompsonPolicy
 from ..policies.allocation import Allowed, drawn_arms
 from ..problem import Rules, State, States, ahead_of
 from ..problem.kernels.layout import slab_size
@@ -42,6 +42,7 @@ from .decisions import (
     one_pull,
     posterior_means,
     sentence,
+    states_after_pending,
     weighted_states,
 )
 from .errors import Conflict, OutOfMemory, Stopped
@@ -116,6 +117,8 @@ class Decider:
         if decision is None:
             with self._lock, _memory():
                 decision = self._decide(ledger, pending)
+                probability = self._probability(pending, decision)
+                decision = replace(decision, probability=probability)
                 self._decisions.put(key, decision)
                 self._prepared_from = min(self._prepared_from, ledger.stage)
         return decision
@@ -141,6 +144,43 @@ class Decider:
         if self.ruled is None:
             return allot(self.policy, pending, prices, draws=draws)
         return _decide_by_rules(self.ruled, result, pending, prices, draws)
+
+    def allowed(self, ledger: Ledger) -> frozenset[str]:
+        """Return the arms that may be allocated now: none after the rules stopped the trial."""
+        names = [arm.name for arm in self.settings.problem.arms]
+        if self.ruled is None:
+            return frozenset(names)
+        result = self.ruled.result(ledger)
+        left = () if result.stopped else np.flatnonzero(result.allowed[0])
+        return frozenset(names[k] for k in left)
+
+    def _probability(self, pending: PendingState, decision: Decision) -> float | None:
+        """Return the probability of the arm of a single pull, given the recorded outcomes.
+
+        None for other numbers of pulls, and where a policy draws by more pending outcomes than it
+        averages over.
+        """
+        if sum(decision.pulls) != 1 or self.settings.problem.is_restless:
+            return None
+        if decision.probabilities is not None:
+            return decision.probabilities[decision.arm]
+        policy, stage = self.policy, decision.stage
+        if not policy.randomised and policy.ties != "random":
+            return 1.0
+        if policy.problem.budget is not None or stage >= policy.problem.horizon:
+            return None
+        if isinstance(policy, ThompsonPolicy) or not any(pending.open):
+            # draws after pending outcomes, themselves drawn, are draws from the posterior of now
+            states = States.of(policy.problem, [pending.known]).at(stage)
+            return float(policy.probabilities(stage, states)[0, decision.arm])
+        ways, drawn = states_after_pending(
+            policy.problem, pending, np.random.default_rng(0), policy.most_ways
+        )
+        if drawn:
+            return None
+        states = States.of(policy.problem, [state for state, _ in ways]).at(stage)
+        by_state = policy.probabilities(stage, states)[:, decision.arm]
+        return float(by_state @ np.array([weight for _, weight in ways]))
 
     def deployment(self, ledger: Ledger) -> tuple[int, ...]:
         """Choose the arms to deploy, when all slots have outcomes."""
@@ -238,6 +278,7 @@ def decision_record(
         "value_of_information": None if information is None else list(information),
         "index": None if index is None else list(index),
         "probabilities": None if probabilities is None else list(probabilities),
+        "probability": decision.probability,
     }
 
 
@@ -367,6 +408,8 @@ def _rules_clause(
 ) -> str:
     """Name the rule that applied: the burn-in, or shares changed by the rules."""
     if ruled.settled(ruled.states(result, pending)).any():
+        if ruled.rules.block is not None:
+            return "drawn in a permuted block"
         return f"burn-in, {ruled.rules.burn_in} pulls of every arm first"
     arms = zip(ruled.problem.arms, probabilities, strict=True)
     shares = ", ".join(f"{arm.name} {p:.3f}" for arm, p in arms)

@@ -200,6 +200,7 @@ class Decision:
     reason: str
     # of every arm by the rules of the design, which chose or drew the arm; None: its policy did
     probabilities: tuple[float, ...] | None = None
+    probability: float | None = None  # with which the arm of a single pull was chosen
 
     @property
     def by_rules(self) -> bool:

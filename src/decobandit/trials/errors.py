@@ -64,6 +64,14 @@ class Closed(Conflict, code="closed"):
     """The trial is closed for allocations."""
 
 
+class Locked(Closed, code="locked"):
+    """The trial is locked: nothing in it changes until another person unlocks it."""
+
+
+class NotPermitted(TrialError, code="forbidden"):
+    """A request that the trial permits to another role only."""
+
+
 class Stopped(Closed):
     """An interim look has stopped the trial."""
 

@@ -28,7 +28,7 @@ from .errors import Conflict, Damaged, NotFound, StoreError, Unreadable
 from .events import GENESIS, Event, StoredEvent, chained, new_event
 from .ledger import Ledger
 from .requests import Refusal
-from .settings import TrialLimits, TrialSettings, drawn_codes
+from .settings import Origin, TrialLimits, TrialSettings, certificate_of, drawn_codes
 from .status import stored_summary
 
 MAX_DAMAGE_TEXT = 500  # characters
@@ -287,6 +287,7 @@ class EventLog:
         *,
         by: str,
         limits: TrialLimits,
+        origin: Origin | None = None,
     ) -> Ledger:
         """Write the first event of a new trial."""
         trial, at = secrets.token_hex(8), now()
@@ -298,6 +299,8 @@ class EventLog:
             "multipliers_hash": prices,
             "limits": limits.to_dict(),
             "codes": drawn_codes(settings.problem.n_arms),
+            "certificate": certificate_of(settings.solution),
+            **(origin or Origin()).to_dict(),
         }
         event = new_event(trial, 0, "created", data, previous=GENESIS, at=at, by=by)
         ledger = Ledger(trial).extended([event])

@@ -8,6 +8,7 @@ elsewhere.
 Kinds
     created    the settings: problem, policy, prices, seed           (always the first, seq 0)
     asked      pulls were allocated, a number to every arm, with everything it was decided from
+    assigned   allocations that were drawn ahead got their subjects
     told       outcomes of an allocation were recorded
     cancelled  what was pending of an allocation was cancelled
     corrected  recorded outcomes of an allocation were replaced
@@ -15,8 +16,11 @@ Kinds
     closed     no more allocations are made; pending ones can still be recorded
     reopened   allocations are made again, and why
     archived   closed, and hidden from lists
-    limited    the limits on pending and cancelled allocations were changed, and why
+    locked     nothing changes any more, and why
+    unlocked   changes are possible again, and why; by another person than locked it
+    limited    the limits on pending, cancelled and unmasked allocations were changed, and why
     unmasked   a user was told which arm an allocation is, and why
+    reviewed   a person has reviewed the events up to a number
     arm_added  an arm joined, and why; the settings from that stage on
     arm_closed no more allocations of an arm are made, and why; the settings from that stage on
 
@@ -36,8 +40,9 @@ from ..support.records import doc, record_class
 from .errors import Damaged
 
 KINDS = (
-    *("created", "asked", "told", "cancelled", "corrected", "refused"),
-    *("closed", "reopened", "archived", "limited", "unmasked", "arm_added", "arm_closed"),
+    *("created", "asked", "assigned", "told", "cancelled", "corrected", "refused"),
+    *("closed", "reopened", "archived", "locked", "unlocked", "reviewed"),
+    *("limited", "unmasked", "arm_added", "arm_closed"),
 )
 GENESIS = "0" * 64  # the `previous` of the first event
 _FIELDS = {"trial", "seq", "kind", "at", "by", "key", "previous", "data", "version"}
@@ -56,8 +61,8 @@ class Event:
     trial: str = doc("Id of the trial.")
     seq: int = doc("Number of the event, from 0.")
     kind: str = doc(
-        "created, asked, told, cancelled, corrected, refused, closed, reopened, archived, "
-        "limited, unmasked, arm_added or arm_closed."
+        "created, asked, assigned, told, cancelled, corrected, refused, closed, reopened, "
+        "archived, locked, unlocked, reviewed, limited, unmasked, arm_added or arm_closed."
     )
     at: str = doc("ISO 8601, UTC.")
     by: str = doc("Sender of the request: on a server, the name of the token.")

@@ -11,12 +11,12 @@ from itertools import islice
 from typing import Any
 
 from .._version import __version__
-from ..support import Columns, Tables, Tabular, columns_of, harmless
+from ..support import Columns, InvalidArgument, Tables, Tabular, columns_of, harmless
 from .event_log import now
 from .events import Event, canonical, digest
 from .ledger import Ledger
 from .settings import in_order
-from .status import Deciders, status_of
+from .status import Deciders, rewards, status_of
 
 EXPORT_FORMAT = "decobandit-trial-1"
 UTC_ZONE = "+00:00"
@@ -233,6 +233,7 @@ def trial_tables(
         "allocations": lambda: outcome_columns(events()),
         "arms": lambda: arm_columns(status()),
         "events": lambda: event_columns(events()),
+        "obp": lambda: obp_columns(events()),
     }
 
 
@@ -255,6 +256,25 @@ def outcome_columns(events: Iterable[Event]) -> Columns:
         names,
         words=TEXT_COLUMNS,
     )
+
+
+def obp_columns(events: Iterable[Event]) -> Columns:
+    """Return the log of recorded single pulls, with the columns of the Open Bandit Pipeline.
+
+    `action`: position of the arm; `pscore`: its probability, None where it was not computed;
+    `position`: 0, as one arm is shown.
+    """
+    ledger = Ledger("").extended(events)
+    if ledger.problem.pulls_per_stage > 1 or ledger.problem.is_restless:
+        raise InvalidArgument("obp: needs trials with one pull per stage", field="table")
+    earned = {slot.id: reward for part in ledger.parts for slot, reward in rewards(part)}
+    slots = [slot for slot in ledger.allocations.values() if slot.arm is not None and slot.told]
+    return {
+        "action": [ledger.position(str(slot.arm)) for slot in slots],
+        "reward": [earned[slot.id] for slot in slots],
+        "pscore": [slot.probability for slot in slots],
+        "position": [0] * len(slots),
+    }
 
 
 def arm_columns(status: Mapping[str, Any]) -> Columns:

@@ -14,11 +14,11 @@ damage.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from copy import copy
 from dataclasses import replace
 from fractions import Fraction
-from typing import Literal
+from typing import Any, Literal
 
 from ..policies import DEFAULT_POLICY, policy_class
 from ..problem import ArmModel, Problem, Seen, State, is_paid
@@ -44,26 +44,30 @@ from .arm_changes import (
 from .errors import (
     BudgetSpent,
     Closed,
+    Conflict,
     Contradiction,
     Damaged,
     LimitReached,
+    Locked,
     NoFreeSlot,
     NotFound,
+    NotPermitted,
     TrialError,
 )
 from .events import GENESIS, Event
 from .requests import Answered, Cancellation, Refusal, Request
 from .settings import TrialLimits, TrialSettings, codes_of, letters, limits_of
 
-TrialState = Literal["running", "closed", "archived"]
+TrialState = Literal["running", "closed", "archived", "locked"]
 # state of the trial after an event of these kinds
 TURNS: dict[str, TrialState] = {
     "closed": "closed",
     "reopened": "running",
     "archived": "archived",
+    "locked": "locked",
+    "unlocked": "closed",
 }
-
-
+LOCKED = "the trial is locked; another person than the one who locked it can unlock it"
 _OF_THE_TRIAL = ("seq", "head", "name", "created_at", "state", "limits")  # in a segment's ledger
 
 
@@ -94,9 +98,15 @@ class Ledger:
         self.looks: tuple[State, ...] = ()  # state at each interim look
         self._max_told = 0  # largest number of recorded outcomes
         self.state: TrialState = "running"
+        self.locked_by = ""
+        self.reviewed: int | None = None  # last event that somebody has reviewed
+        self.certificate: dict[str, Any] | None = None  # of the bound at the start
+        self.design: dict[str, Any] | None = None  # the trial came from it
+        self.design_report: str | None = None  # SHA-256 of its operating characteristics
         self.limits = TrialLimits()
         self.codes: list[str] = []  # of every arm
         self.subjects: dict[str, str] = {}  # allocation by subject, cancelled ones left out
+        self.ahead: dict[str, None] = {}  # pending allocations without a subject yet, in order
         self._look_alikes: dict[str, str] = {}  # subjects by `look_alike_keys`
         self.cancellations: list[Cancellation] = []
         self.unmasked: dict[tuple[str, str], str] = {}  # time by allocation and reader
@@ -189,6 +199,11 @@ class Ledger:
         return sum(one.count for one in self.cancellations)
 
     @property
+    def stock(self) -> list[str]:
+        """Ids of allocations drawn ahead that may get a subject: of the arms of now."""
+        return [one for one in self.ahead if self.allocations[one].stage >= self._first_stage]
+
+    @property
     def known(self) -> State:
         """State of all recorded outcomes."""
         return State(tuple(self.good), tuple(self.bad), self.statistics())
@@ -225,9 +240,9 @@ class Ledger:
 
     # -- legality -----------------------------------------------------------------------------
 
-    def check_ask(self, subject: str | None = None) -> None:
-        """Refuse an ask without a free slot, or for a subject that has an allocation."""
-        taken, pulls = self.look_alike(subject), self.problem.pulls_per_stage
+    def check_subject(self, subject: str | None) -> None:
+        """Refuse a subject that has an allocation, and any where the trial is closed."""
+        taken = self.look_alike(subject)
         if taken is not None:
             raise Contradiction(
                 f"subject: {subject!r} is on record as {taken!r}, which has an allocation; use "
@@ -235,6 +250,11 @@ class Ledger:
             )
         if self.state != "running":
             raise Closed("the trial is closed; an administrator can reopen it")
+
+    def check_ask(self, subject: str | None = None) -> None:
+        """Refuse an ask without a free slot, or for a subject that has an allocation."""
+        self.check_subject(subject)
+        pulls = self.problem.pulls_per_stage
         if self.used + pulls > self.slots:
             raise NoFreeSlot("every slot of the trial is in use")
         if not self.can_pay:
@@ -250,6 +270,34 @@ class Ledger:
             raise LimitReached(
                 "as many allocations are pending as the trial permits; record an outcome first"
             )
+
+    def check_turn(self, kind: str, by: str) -> None:
+        """Refuse a turn (close, reopen, archive, lock, unlock) that may not follow."""
+        if kind == "unlocked":
+            if self.state != "locked":
+                raise Conflict("the trial is not locked")
+            if by == self.locked_by:
+                raise Conflict("another person than the one who locked the trial must unlock it")
+        elif self.state == "locked":
+            raise Locked(LOCKED)
+        elif kind == "locked" and self.state != "closed":
+            raise Conflict(f"the trial is {self.state}; only a closed trial can be locked")
+        elif kind == "closed" and self.state == "archived":
+            raise Conflict("the trial is archived, and so closed; reopen it first")
+
+    def check_review(self, up_to: int | None) -> None:
+        """Refuse the review of events that are not on record."""
+        if type(up_to) is not int or not 0 <= up_to <= self.seq:
+            raise TrialError(
+                f"up_to: {up_to} is not allowed; must be 0 to {self.seq}, the number of an event",
+                field="up_to",
+            )
+
+    def check_unmask(self, role: str | None) -> None:
+        """Refuse a role that may not unmask."""
+        permitted = self.limits.unmask_role
+        if permitted is not None and role != permitted:
+            raise NotPermitted(f"this trial permits only the role {permitted} to unmask")
 
     def following(self, event: Event) -> Ledger:
         """Return the ledger after the event of a request; `TrialError` if it is not allowed."""
@@ -315,6 +363,8 @@ class Ledger:
             part._use(settings)
             self._segments[segment] = part
         self.limits = limits_of(event.data["limits"])
+        self.certificate = event.data["certificate"]
+        self.design, self.design_report = event.data["design"], event.data["design_report"]
 
     def using(self, settings: TrialSettings) -> Ledger:
         """Return the ledger with the settings after an arm joined or left."""
@@ -341,7 +391,13 @@ class Ledger:
             return Answered(refusal.request, refusal=refusal.why)
         request = Request.of(event.kind, data)
         if event.kind in TURNS:
+            self.check_turn(event.kind, event.by)
             self.state = TURNS[event.kind]
+            self.locked_by = event.by if event.kind == "locked" else ""
+            return Answered(request)
+        if event.kind == "reviewed":
+            self.check_review(request.up_to)
+            self.reviewed = request.up_to
             return Answered(request)
         if event.kind == "limited":
             self.limits = limits_of(data["limits"])
@@ -351,8 +407,14 @@ class Ledger:
             return Answered(request)
         if event.kind == "unmasked":
             slot = self.allocation(request.allocation)
+            self.check_unmask(request.role)
             self.unmasked[slot.id, event.by] = event.at
             return Answered(request, slot)
+        if event.kind == "assigned":
+            if self.state == "locked":
+                raise Locked(LOCKED)
+            self._assign(data["subjects"])
+            return Answered(request)
         slot = self._allocate(event) if event.kind == "asked" else self._change(event)
         return Answered(request, slot)
 
@@ -421,13 +483,28 @@ class Ledger:
         slot = new_allocation(slot_id, part.problem, part.kinds, part.stage, data)
         if self.left is not None and not is_paid(float(self._cost(slot)), self.left):
             raise InvalidArgument("the allocation costs more than is left of the budget")
-        if subject is not None:
-            self.subjects[subject] = slot_id
-            self._look_alikes.update(dict.fromkeys(look_alike_keys(subject), subject))
+        if data.get("ahead"):
+            self.ahead[slot_id] = None
+        self._remember_subject(subject, slot_id)
         if slot.state == "open":
             self.since[slot_id] = event.at
         self._enter(slot)
         return slot
+
+    def _remember_subject(self, subject: str | None, slot_id: str) -> None:
+        if subject is not None:
+            self.subjects[subject] = slot_id
+            self._look_alikes.update(dict.fromkeys(look_alike_keys(subject), subject))
+
+    def _assign(self, subjects: Mapping[str, str]) -> None:
+        """Give allocations that were drawn ahead their subjects, by id."""
+        for slot_id, subject in subjects.items():
+            if slot_id not in self.ahead:
+                raise InvalidArgument("the allocation was not drawn ahead, or has its subject")
+            self.check_subject(subject)
+            del self.ahead[slot_id]
+            self._enter(replace(self.allocation(slot_id), subject=subject))
+            self._remember_subject(subject, slot_id)
 
     def _enter(self, slot: Allocation) -> None:
         """Count an allocation, in place of itself before."""
@@ -441,6 +518,8 @@ class Ledger:
 
     def _change(self, event: Event) -> Allocation:
         data, before = event.data, self.allocation(event.data["allocation"])
+        if self.state == "locked":
+            raise Locked(LOCKED)
         cancels, reason, part = (
             event.kind == "cancelled",
             data.get("reason"),
@@ -454,6 +533,7 @@ class Ledger:
             self._cancel(before, slot, event)
         else:
             check_order(part.kinds, (part.allocations | {slot.id: slot}).values())
+        self.ahead.pop(slot.id, None)
         if slot.state != "open":
             self.since.pop(slot.id, None)
         self._enter(slot)

@@ -198,16 +198,19 @@ def page_of_trials(
     only: Collection[str] | None = None,
     archived: bool = False,
     running: bool | None = None,
+    find: str = "",
     stale_after: float = STALE_AFTER,
 ) -> TrialPage:
     """Return a page of trials, the oldest first.
 
     `after`: id or name; `only`: names that may be listed; `archived`: include archived trials;
-    `running`: True for running trials only, False for the others only.
+    `running`: True for running trials only, False for the others only; `find`: part of the name.
     """
     size, stale = page_size(limit), stale_limit(stale_after)
     shown, hidden, passed = list[Summary](), 0, 0
     for one in _summaries(store, size + 1, after, only):
+        if find.strip().casefold() not in one.name.casefold():
+            continue
         if one.state == "archived" and not archived:
             passed += 1
         elif running is not None and (one.badge == "running") != running:

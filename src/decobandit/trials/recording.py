@@ -1,4 +1,4 @@
-"""Requests to a trial: ask, tell, cancel, correct; close, reopen, limit, unmask; change arms.
+"""Requests to a trial: ask, tell, cancel, correct; close, lock, limit, unmask, review; change arms.
 
 A request becomes an event; the ledger decides whether it may follow the record (`ledger.py`). Every
 change reads the trial, writes one event, and returns when that event is on disk. A repeated
@@ -31,7 +31,7 @@ import numpy as np
 from sqlalchemy import Connection
 
 from ..problem import Arm, ArmModel, Outcome, Stats
-from ..support import InvalidArgument, is_count
+from ..support import InvalidArgument, is_count, look_alike_keys
 from .allocations import (
     Allocation,
     Told,
@@ -63,12 +63,14 @@ from .requests import (
     Refusal,
     Request,
     actor_of,
+    category_of,
     check_key,
     note_of,
     outcome_of,
     reason_of,
     segment_of,
     subject_of,
+    unmask_reason_of,
 )
 from .settings import TrialSettings, chosen_limits, in_order
 from .status import Summary, arm_change_record, summary_of
@@ -80,7 +82,6 @@ Writer = Callable[[Connection, Ledger, Request], Answer | Conflict]
 NEEDS_MORE = (NotAtOnce, Damaged)  # after which an attempt is resumed
 TURN_SECONDS = 60.0  # that a change waits for the asks before it
 MAX_ATTEMPTS = 20  # to record a decision that was made ahead, while others write
-MIN_UNMASK_REASON = 10  # characters
 MAX_COUNT = 10**9
 
 
@@ -237,17 +238,19 @@ class Changes:
     _turns: Turns
     _deciders: dict[str | None, Decider]  # the last one of every segment
 
-    def _ledger(self) -> Ledger:
+    def read(self) -> Ledger:
+        """Return the state of the trial in the database."""
         return self._event_log.read(self.id)
 
     @property
     def settings(self) -> TrialSettings:
         """Problem, policy, prices, tie rule and seed, as this process has read them last."""
-        return self._latest.settings
+        return self.latest.settings
 
     @property
-    def _latest(self) -> Ledger:
-        return self._event_log.latest(self.id) or self._ledger()
+    def latest(self) -> Ledger:
+        """The state that this process has read or written last."""
+        return self._event_log.latest(self.id) or self.read()
 
     def _decider(self, ledger: Ledger) -> Decider:
         decider = self._deciders.get(ledger.segment)
@@ -261,7 +264,7 @@ class Changes:
 
         def attempt() -> Answer:
             """Decide ahead, then record the decision."""
-            part = self._ledger().of(request.segment)
+            part = self.read().of(request.segment)
             return self._change(request, partial(write, decided.made_ahead(part)))
 
         def is_short() -> bool:
@@ -377,6 +380,28 @@ class Lifecycle(Changes):
         """Close the trial, and hide it from lists."""
         return self._turn("archived", reason, key, by)
 
+    def lock(
+        self, *, reason: str | None = None, key: str | None = None, by: str = "library"
+    ) -> Summary:
+        """Refuse every change of a closed trial until another person unlocks it."""
+        return self._turn("locked", reason, key, by)
+
+    def unlock(self, *, reason: str, key: str | None = None, by: str = "library") -> Summary:
+        """Permit changes of a locked trial again, and say why; not by who locked it."""
+        return self._turn("unlocked", reason_of(reason), key, by)
+
+    def review(
+        self, *, up_to: int, note: str | None = None, key: str | None = None, by: str = "library"
+    ) -> Summary:
+        """Record that a person has reviewed the audit trail up to an event, by its number."""
+        request = Request("reviewed", up_to=up_to, note=note_of(note), key=key, by=by)
+
+        def write(connection: Connection, ledger: Ledger, request: Request) -> Summary:
+            ledger.check_review(request.up_to)
+            return summary_of(self._append(connection, ledger, request, {}))
+
+        return self._change(request, write)
+
     def _turn(self, kind: str, reason: str | None, key: str | None, by: str) -> Summary:
         why = None if reason is None else reason_of(reason)
         return self._change(Request(kind, reason=why, key=key, by=by), self._write_turn)
@@ -386,8 +411,6 @@ class Lifecycle(Changes):
     ) -> Summary | Conflict:
         if ledger.state == TURNS[request.kind]:
             return summary_of(ledger)
-        if request.kind == "closed" and ledger.state == "archived":
-            return Conflict("the trial is archived, and so closed; reopen it first")
         return summary_of(self._append(connection, ledger, request, {}))
 
     def set_limits(
@@ -397,19 +420,24 @@ class Lifecycle(Changes):
         max_open: int | None = None,
         max_cancelled: int | None = None,
         max_unmasked: int | None = None,
+        unmask_role: str | None = None,
         key: str | None = None,
         by: str = "library",
     ) -> Summary:
-        """Change how many allocations may be pending, cancelled or unmasked, and say why."""
+        """Change how many allocations may be pending, cancelled or unmasked, and say why.
+
+        `unmask_role`: the only role that may unmask; "any": every role.
+        """
         limits = {
             "max_open": max_open,
             "max_cancelled": max_cancelled,
             "max_unmasked": max_unmasked,
+            "unmask_role": unmask_role,
         }
         request = Request("limited", reason=reason_of(reason), key=key, by=by, **limits)  # type: ignore[arg-type]
 
         def write(connection: Connection, ledger: Ledger, request: Request) -> Summary:
-            after = chosen_limits(ledger.limits, **limits)
+            after = chosen_limits(ledger.limits, **limits)  # type: ignore[arg-type]
             if after == ledger.limits:
                 return summary_of(ledger)
             data = {"limits": after.to_dict()}
@@ -469,7 +497,7 @@ class Lifecycle(Changes):
 
     def _arms_writer(self, request: Request) -> Writer[Summary]:
         """Solve the prices after a change of arms; return what records it in a transaction."""
-        before = self._ledger()
+        before = self.read()
         if (request.by, request.key or "") in before.answered:
             return lambda connection, ledger, request: summary_of(ledger)
         data = arm_change_record(before, request)
@@ -484,27 +512,49 @@ class Lifecycle(Changes):
         return write
 
     def unmask(
-        self, allocation_id: str, *, reason: str, key: str | None = None, by: str = "library"
+        self,
+        allocation_id: str,
+        *,
+        category: str,
+        reason: str,
+        role: str | None = None,
+        key: str | None = None,
+        by: str = "library",
     ) -> Allocation:
         """Return an allocation with the name of its arm, for a blinded user.
 
-        The log of the trial and the access log say who and why. Repeated for the same user, nothing
-        is written. `LimitReached` beyond the limit for 24 hours (`set_limits`); the reason has at
-        least ten characters.
+        Parameters
+        ----------
+        allocation_id : str
+            Id of the allocation.
+        category : {"planned", "emergency", "inadvertent"}
+            Kind of unmasking, which reports count.
+        reason : str
+            For the log of the trial and the access log: at least ten characters.
+        role : str, optional
+            Role of the sender, where the trial permits one role only (`set_limits`).
+        key, by : str, optional
+            Idempotency key; sender of the request.
+
+        Raises
+        ------
+        LimitReached
+            Beyond the limit of one person for 24 hours (`set_limits`).
+        NotPermitted
+            For another role than the trial permits.
+
+        Repeated for the same user, nothing is written.
         """
-        why = reason_of(reason)
-        if len(why) < MIN_UNMASK_REASON:
-            raise TrialError(
-                f"reason: must have at least {MIN_UNMASK_REASON} characters to unmask",
-                field="reason",
-            )
-        request = Request("unmasked", allocation_id, reason=why, key=key, by=by)
+        why, kind = unmask_reason_of(reason), category_of(category)
+        about: dict[str, Any] = {"category": kind, "role": role, "reason": why}
+        request = Request("unmasked", allocation_id, key=key, by=by, **about)
         return self._change(request, self._write_unmasked)
 
     def _write_unmasked(
         self, connection: Connection, ledger: Ledger, request: Request
     ) -> Allocation:
         slot, by = ledger.allocation(request.allocation), request.by
+        ledger.check_unmask(request.role)
         if slot.arm is None:
             raise Conflict(
                 "an allocation of several arms cannot be unmasked: it would reveal all codes"
@@ -557,22 +607,54 @@ class Recording(Lifecycle):
     def asking(
         self,
         *,
-        subject: str | None,
+        subject: str | None = None,
         segment: str | None = None,
-        note: str | None,
-        key: str | None,
+        note: str | None = None,
+        key: str | None = None,
         by: str,
+        ahead: bool = False,
     ) -> Change[Allocation]:
-        """Prepare the request of an ask."""
+        """Prepare the request of an ask; `ahead`: before a subject needs the allocation."""
         request = Request(
             "asked",
             subject=subject_of(subject),
             segment=segment_of(segment),
             note=note_of(note),
+            ahead=ahead or None,
             key=key,
             by=by,
         )
         return self._asking(request, self._write_ask)
+
+    def assigning(self, subjects: Sequence[str], *, by: str) -> Change[dict[str, Allocation]]:
+        """Prepare to give subjects allocations that were drawn ahead, in one event.
+
+        The answer has those subjects that have an allocation then. The others have to `ask`: where
+        none is left that was drawn ahead, or their ask will be refused.
+        """
+        for subject in subjects:
+            subject_of(subject)
+        return self._moving(Request("assigned", by=by), partial(self._write_assigned, subjects))
+
+    def _write_assigned(
+        self, subjects: Sequence[str], connection: Connection, ledger: Ledger, request: Request
+    ) -> dict[str, Allocation]:
+        stock, allowed = ledger.stock, self._decider(ledger).allowed(ledger)
+        stock = [one for one in stock if ledger.allocations[one].arm in allowed]
+        alike, assigned = set[str](), dict[str, str]()
+        for subject in subjects:
+            keys = look_alike_keys(subject)
+            if (
+                ledger.look_alike(subject) is None
+                and not keys & alike
+                and len(assigned) < len(stock)
+            ):
+                assigned[stock[len(assigned)]] = subject
+                alike |= keys
+        if assigned and ledger.state == "running":
+            ledger = self._append(connection, ledger, request, {"subjects": assigned})
+        known = ledger.subjects
+        return {one: ledger.allocations[known[one]] for one in subjects if one in known}
 
     def tell(
         self,
@@ -665,7 +747,7 @@ class Recording(Lifecycle):
         problem = self.settings.problem
         if problem.is_binary:  # as all arms are: the trial need not be read
             return problem.groups[0].model, None
-        ledger = self._ledger()
+        ledger = self.read()
         slot = ledger.allocation(allocation_id)
         if slot.arm is None:
             raise slot.needs_counts()
@@ -767,7 +849,7 @@ class Recording(Lifecycle):
 
     def _labels(self, by_code: bool) -> dict[str, str]:
         """Return what the sender calls the arms, by their names."""
-        ledger = self._latest
+        ledger = self.latest
         names = [arm.name for arm in ledger.problem.arms]
         return dict(zip(names, ledger.codes if by_code else names, strict=True))
 

@@ -16,8 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..policies import MeanComparison
-from ..policies.comparison import best_probabilities
+from ..policies.comparison import compare_arms
 from ..problem import Arm, ArmModel, Outcome, Problem, Rules, State, States
 from ..support import Floats
 from ..support.records import doc, record_class
@@ -28,6 +27,7 @@ from .errors import TrialError
 from .events import Event
 from .ledger import TURNS, Ledger
 from .lists import STALE_AFTER, stale_limit
+from .requests import UNMASK_CATEGORIES
 from .status import Deciders, Standing, Status, status_of
 from .verification import Verification
 
@@ -95,8 +95,7 @@ def control_of(problem: Problem, control: str | None) -> int:
 def arm_results(ledger: Ledger, control: int) -> tuple[ArmResult, ...]:
     """Return the results of every arm, in the order of the problem; of one segment at a time."""
     problem, state = ledger.problem, ledger.known
-    compare = _compared_binary if problem.is_binary else _compared
-    best, better = compare(problem, state, control, ledger.settings.rules or Rules())
+    best, better = _compared(problem, state, control, ledger.settings.rules or Rules())
     written, stats = str(state).split(","), state.stats(problem)
     parts, results = parts_by_arm(ledger.allocations.values()), []
     for k, (arm, model) in enumerate(zip(problem.arms, kinds_of(problem), strict=True)):
@@ -236,25 +235,16 @@ Chances = tuple[list[float | None], list[float | None]]
 
 
 def _compared(problem: Problem, state: State, control: int, rules: Rules) -> Chances:
-    """Return P(best) and P(better than control) for any outcome model; None for Markov arms."""
-    arms: list[float | None] = [None] * problem.n_arms
-    models = kinds_of(problem)
-    if len(models) > MAX_COMPARED or any(model.ordered for model in models):
-        return arms, arms
-    chances = MeanComparison(problem, rewards=rules.compare == "reward")
+    """Return P(best), unless there are many arms, and P(better than control); no Markov arms."""
+    none: list[float | None] = [None] * problem.n_arms
+    if any(model.ordered for model in kinds_of(problem)):
+        return none, none
+    comparison = compare_arms(problem, rewards=rules.compare == "reward")
     states = States.of(problem, [state])
-    better: list[float | None] = chances.better(states, control)[0].tolist()
+    better: list[float | None] = comparison.better(states, control)[0].tolist()
     better[control] = None
-    return chances.best(states)[0].tolist(), better
-
-
-def _compared_binary(problem: Problem, state: State, control: int, rules: Rules) -> Chances:
-    a = np.array([arm.beta.good for arm in problem.arms]) + np.array(state.good, float)
-    b = np.array([arm.beta.bad for arm in problem.arms]) + np.array(state.bad, float)
-    rewards = _rewards(*rules.pull_values(problem), a, b)
-    many = len(problem.arms) > MAX_COMPARED
-    best = [None] * len(problem.arms) if many else best_probabilities(*rewards).tolist()
-    return best, _better(rewards, control)
+    many = problem.n_arms > MAX_COMPARED
+    return none if many else comparison.best(states)[0].tolist(), better
 
 
 def rate_interval(good: int, pulls: int, method: Literal["exact", "wilson"]) -> Ends:
@@ -263,28 +253,6 @@ def rate_interval(good: int, pulls: int, method: Literal["exact", "wilson"]) -> 
 
     low, high = binomtest(good, pulls).proportion_ci(LEVEL, method)
     return float(low), float(high)
-
-
-def _rewards(
-    base: Floats, factor: Floats, a: Floats, b: Floats
-) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return beta of the better outcome, least reward and span, for `best_probabilities`."""
-    up = factor >= 0.0
-    low, span = np.minimum(base, base + factor), np.abs(factor)
-    return np.where(up, a, b), np.where(up, b, a), low, span
-
-
-def _better(rewards: Sequence[Floats], control: int) -> list[float | None]:
-    """Return P(better than control) of every arm; equal constant rewards are not better."""
-    low, span = rewards[2:]
-    return [
-        None
-        if k == control
-        else float(low[k] > low[control])
-        if span[k] == span[control] == 0.0
-        else float(best_probabilities(*(term[[k, control]] for term in rewards))[0])
-        for k in range(rewards[0].size)
-    ]
 
 
 # -- shares over time ----------------------------------------------------------------------------
@@ -384,10 +352,12 @@ class Change:
     'closed'
     """
 
-    kind: str = doc("closed, reopened, archived, limited or unmasked.")
+    kind: str = doc("closed, reopened, archived, locked, unlocked, limited, unmasked or reviewed.")
     by: str = doc("Sender of the request.")
     at: str = doc("ISO 8601, UTC.")
     reason: str = doc("Why; empty where none is on record.")
+    category: str | None = doc("Of an unmasking: planned, emergency or inadvertent.", default=None)
+    up_to: int | None = doc("Of a review: number of the last event.", default=None)
 
 
 @dataclass
@@ -430,8 +400,10 @@ class Deviations:
             self.refused += 1
         elif kind in ARM_KINDS:
             pass  # the ledger has them
-        elif kind in (*TURNS, "limited", "unmasked"):
-            self.changes.append(Change(kind, event.by, event.at, data.get("reason") or ""))
+        elif kind in (*TURNS, "limited", "unmasked", "reviewed"):
+            why = data.get("reason") or data.get("note") or ""
+            about = data.get("category"), data.get("up_to")
+            self.changes.append(Change(kind, event.by, event.at, why, *about))
         elif before is None:
             self.courses[data["allocation"]] = _Course(data["number"] + 1, event.at)
         else:
@@ -562,7 +534,14 @@ class TrialReport(Standing):
     looks: tuple[LookResult, ...] = doc(
         "Looks that were made, where the rules stop trials or drop arms."
     )
-    changes: tuple[Change, ...] = doc("Closing, reopening, archiving, changed limits, unmasking.")
+    changes: tuple[Change, ...] = doc(
+        "Closing, reopening, archiving, locking, changed limits, unmasking, reviews."
+    )
+    unmasked: dict[str, int] = doc("Number of unmaskings by category.")
+    reviewed: int | None = doc("Number of the last event that was reviewed; null before a review.")
+    design_report: str | None = doc(
+        "SHA-256 of the report of the design that the trial came from; null without one."
+    )
     audit: AuditState = doc("Whether the log is as it was written.")
     segments: tuple[SegmentReport, ...] = doc(
         "Results of every segment, each with its own looks; none in a trial without segments."
@@ -620,6 +599,12 @@ def report_of(
         late=deviations.late(timedelta(hours=late_after), now),
         refused=deviations.refused,
         changes=tuple(deviations.changes),
+        unmasked={
+            category: sum(one.category == category for one in deviations.changes)
+            for category in UNMASK_CATEGORIES
+        },
+        reviewed=ledger.reviewed,
+        design_report=ledger.design_report,
         audit=AuditState(
             verified.ok, verified.events, verified.head, verified.problems, verified.remarks
         ),

@@ -15,7 +15,7 @@ from ..figures.palette import SAFE_COLOURS
 from ..figures.svg_figures import Interval, interval_figure, share_figure, solid
 from ..problem import Rules
 from ..problem.models.base import rounded
-from .report import ArmResult, Correction, SegmentReport, TrialReport
+from .report import ArmResult, Change, Correction, SegmentReport, TrialReport
 
 MAX_LOOKS = 100  # in the table: the latest
 MAX_INTERVALS = 40  # arms in a figure of intervals: those with the most pulls
@@ -311,14 +311,16 @@ def _deviations(report: TrialReport) -> dict[str, list[list[object]]]:
             for one in report.arm_changes[-MAX_LINES:]
         ],
         "changes": [
-            [one.kind, one.by, _minute(one.at), one.reason] for one in report.changes[-MAX_LINES:]
+            [_change(one), one.by, _minute(one.at), one.reason]
+            for one in report.changes[-MAX_LINES:]
         ],
     }
 
 
 def _deviation_line(report: TrialReport) -> str:
     pending = sum(one.told_at is None for one in report.late)
-    unmasked = sum(one.kind == "unmasked" for one in report.changes)
+    unmasked, by_category = sum(report.unmasked.values()), report.unmasked.items()
+    kinds = ", ".join(f"{number} {category}" for category, number in by_category if number)
     late = f"{count_of(len(report.late), 'outcome')} took more than {report.late_after:g} hours"
     if pending:
         late += f" ({pending} of them still pending)"
@@ -326,8 +328,15 @@ def _deviation_line(report: TrialReport) -> str:
         f"{count_with_verb(report.cancelled, 'allocation')} cancelled, "
         f"{count_with_verb(len(report.corrections), 'outcome')} corrected, {late}, "
         f"{count_with_verb(report.refused, 'contradictory request')} refused, "
-        f"{count_with_verb(unmasked, 'allocation')} unmasked."
+        f"{count_with_verb(unmasked, 'allocation')} unmasked{f' ({kinds})' if kinds else ''}."
     )
+
+
+def _change(change: Change) -> str:
+    """Return what was done: "unmasked (emergency)", "reviewed up to event 12"."""
+    if change.category is not None:
+        return f"{change.kind} ({change.category})"
+    return change.kind if change.up_to is None else f"reviewed up to event {change.up_to}"
 
 
 def _correction(correction: Correction, binary: Collection[str]) -> str:
@@ -355,6 +364,10 @@ def _settings(report: TrialReport) -> list[tuple[str, object]]:
     if report.parameters:
         tuned = ", ".join(f"{name} {value:g}" for name, value in report.parameters.items())
         pairs.append(("Parameters of the policy", tuned))
+    if report.design_report is not None:
+        pairs.append(("Report of the design (SHA-256)", report.design_report))
+    reviewed = "not yet" if report.reviewed is None else f"up to event {report.reviewed}"
+    pairs.append(("Audit trail reviewed", reviewed))
     if report.deploy:
         pairs.append(("Deployment at the end", f"worth {report.deploy:g} pulls"))
     return pairs

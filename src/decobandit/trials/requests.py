@@ -14,9 +14,12 @@ from .errors import BadOutcome, TrialError
 MAX_KEY = 100  # characters
 MAX_SUBJECT = 100
 MAX_TEXT = 500  # of a note or a reason
+MIN_UNMASK_REASON = 10
+UNMASK_CATEGORIES = ("planned", "emergency", "inadvertent")
 _DETAILS = (
     *("subject", "note", "reason", "max_open", "max_cancelled", "max_unmasked"),
-    *("arm", "definition", "policy", "segment"),
+    *("arm", "definition", "policy", "segment", "ahead"),
+    *("category", "role", "unmask_role", "up_to"),
 )
 
 
@@ -38,6 +41,11 @@ class Request:
     definition: str | None = None  # of an arm that joins, as canonical JSON
     policy: str | None = None  # another one, from there on
     segment: str | None = None  # of the visitor that is asked for
+    ahead: bool | None = None  # whether an allocation is made before a subject asks for it
+    category: str | None = None  # of an unmasking
+    role: str | None = None  # of the sender of an unmasking, where it is known
+    unmask_role: str | None = None  # that may unmask from here on
+    up_to: int | None = None  # last event of a review
     confirm_range: bool = field(default=False, compare=False)  # implausible outcomes are intended
     implausible: str = field(default="", compare=False)  # message; empty if all are in range
     key: str | None = field(default=None, compare=False)  # idempotency key
@@ -161,6 +169,25 @@ def check_key(key: str | None) -> None:
 def reason_of(value: object) -> str:
     """Check the reason of a change."""
     return _line(value, "reason", MAX_TEXT)
+
+
+def unmask_reason_of(value: object) -> str:
+    """Check the reason of an unmasking."""
+    reason = reason_of(value)
+    if len(reason) < MIN_UNMASK_REASON:
+        raise TrialError(
+            f"reason: must have at least {MIN_UNMASK_REASON} characters to unmask", field="reason"
+        )
+    return reason
+
+
+def category_of(value: object) -> str:
+    """Check the category of an unmasking."""
+    if value not in UNMASK_CATEGORIES:
+        raise TrialError(
+            f"category: must be one of {', '.join(UNMASK_CATEGORIES)}", field="category"
+        )
+    return str(value)
 
 
 def note_of(value: object) -> str | None:

@@ -9,6 +9,7 @@ requested.
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from ..arm import OneArmValues
-from ..bounds import MEANINGS, BoundValue
+from ..bounds import MEANINGS, BoundValue, certificate
 from ..bounds import bound as upper_bounds
 from ..policies import (
     DEFAULT_POLICY,
@@ -29,7 +30,7 @@ from ..policies import (
     check_policies,
     make_policies,
 )
-from ..prices import DualSolution, SolutionRecord, dual_value
+from ..prices import DualSolution, SolutionRecord, dual_value, proved_above
 from ..problem import (
     DEFAULT_TIES,
     MarkovModel,
@@ -48,6 +49,7 @@ from .errors import TrialError
 from .events import canonical, digest
 
 BOUND_TOLERANCE = 1e-9  # relative, of a bound that is computed again
+MAX_BLOCK_SEED = 1_000_000
 MAX_ARMS = 1000  # every decision is stored with the numbers of every arm
 NO_BOUND = "no bound: the dual was not solved for this trial"
 
@@ -246,6 +248,8 @@ def settings_from(
 ) -> TrialSettings:
     """Make the settings of a trial from a context with its own solver."""
     problem = context.problem
+    if rules is not None and len(rules.block_sizes()) > 1 and rules.block_seed is None:
+        rules = rules.model_copy(update={"block_seed": seed % MAX_BLOCK_SEED})
     if problem.segments:
         refuse_budget(problem, "a trial with segments")
         return _segmented(context, policy, seed, bound, rules)
@@ -275,6 +279,7 @@ def settings_from(
     instance.refuse_large()
     if rules is not None:
         refuse_budget(problem, "a trial by the rules of a design")
+        rules = rules.of_policy(instance.name)
         check_rules(rules, instance)
     solution = context.solution_for(bound)
     best = None if solution is None else upper_bounds(problem, solution=solution)[0]
@@ -326,7 +331,7 @@ def _check_observed(problem: Problem, rules: Rules | None) -> None:
                 "chain, or states with rest",
                 field="arms",
             )
-        if group.model.first_law.max() < 1.0:
+        if group.model.arrays.first.max() < 1.0:
             raise Unsupported(
                 f"a trial begins in states that are known: give the state of arm {arm.name!r} as "
                 "first, not chances",
@@ -359,9 +364,11 @@ def proved_bound(
 ) -> float:
     """Return the bound that prices prove, on the states that they were solved with."""
     if problem.repeat and problem.is_binary:
-        return OneArmValues(problem.charged(money_price or 0.0), prices, grid=grid).value()
-    money = money_price or 0.0
-    return dual_value(problem, prices, budget_price=money, grid=grid or None).value
+        value = OneArmValues(problem.charged(money_price or 0.0), prices, grid=grid).value()
+    else:
+        money = money_price or 0.0
+        value = dual_value(problem, prices, budget_price=money, grid=grid or None).value
+    return proved_above(problem, prices, value, money_price or 0.0)
 
 
 def check_bound(solution: DualSolution) -> None:
@@ -375,11 +382,46 @@ def check_bound(solution: DualSolution) -> None:
         )
 
 
+# -- where a trial comes from ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The design that a trial comes from, as plain values, and the SHA-256 of its report."""
+
+    design: dict[str, Any] | None = None
+    report: str | None = None
+
+    @classmethod
+    def of(cls, design: Rules | None, report: str | None = None) -> Origin:
+        """Check and collect both; `report`: hash of the operating characteristics of the design."""
+        if report is not None and not re.fullmatch("[0-9a-f]{64}", report):
+            raise TrialError(
+                "design_report: must be a SHA-256, 64 hexadecimal digits", field="design_report"
+            )
+        tree = None if design is None else design.model_dump(mode="json", exclude_defaults=True)
+        return cls(tree, report)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields of the first event."""
+        return {"design": self.design, "design_report": self.report}
+
+
+def certificate_of(solution: DualSolution | None) -> dict[str, Any] | None:
+    """Return the certificate of the bound; None where the checker does not follow the problem."""
+    try:
+        return None if solution is None else certificate(solution)
+    except InvalidArgument:
+        return None
+
+
 # -- limits ---------------------------------------------------------------------------------------
 
 MIN_OPEN, MIN_CANCELLED = 50, 20  # defaults of a short trial
 UNMASKED_PER_DAY = 5  # allocations that one person may unmask within 24 hours
 MAX_LIMIT = 10**9
+ANY_ROLE = "any"
+UNMASK_ROLES = ("admin", "operator")  # that may unmask on a server
 
 
 @dataclass(frozen=True)
@@ -394,16 +436,19 @@ class TrialLimits:
         Maximum cancelled in total; null: no limit.
     unmasked : int
         Maximum unmasked by one person within 24 hours.
+    unmask_role : str or None
+        The only role that may unmask; null: every role that may use the trial.
 
     Examples
     --------
     >>> trial.status().limits
-    TrialLimits(open=50, cancelled=20, unmasked=5)
+    TrialLimits(open=50, cancelled=20, unmasked=5, unmask_role=None)
     """
 
     open: int | None = None
     cancelled: int | None = None
     unmasked: int = UNMASKED_PER_DAY
+    unmask_role: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the limits as JSON values."""
@@ -415,7 +460,10 @@ def limits_of(tree: dict[str, Any]) -> TrialLimits:
     unmasked = _count(tree["unmasked"])
     if unmasked is None:
         raise InvalidArgument("the limit on unmasking is a whole number")
-    return TrialLimits(_count(tree["open"]), _count(tree["cancelled"]), unmasked)
+    role = tree["unmask_role"]
+    if role not in (None, *UNMASK_ROLES):
+        raise InvalidArgument("there is no such role")
+    return TrialLimits(_count(tree["open"]), _count(tree["cancelled"]), unmasked, role)
 
 
 def _count(value: object) -> int | None:
@@ -436,8 +484,13 @@ def chosen_limits(
     max_open: int | None,
     max_cancelled: int | None,
     max_unmasked: int | None = None,
+    unmask_role: str | None = None,
 ) -> TrialLimits:
-    """Return the limits before, with those that are not None replaced."""
+    """Return the limits before, with those that are not None replaced; role "any": all roles."""
+    if unmask_role not in (None, ANY_ROLE, *UNMASK_ROLES):
+        roles = ", ".join((*UNMASK_ROLES, ANY_ROLE))
+        raise TrialError(f"unmask_role: must be one of {roles}", field="unmask_role")
+    role = None if unmask_role == ANY_ROLE else unmask_role
     for name, value, least in (
         ("max_open", max_open, 1),
         ("max_cancelled", max_cancelled, 0),
@@ -451,6 +504,7 @@ def chosen_limits(
         before.open if max_open is None else max_open,
         before.cancelled if max_cancelled is None else max_cancelled,
         before.unmasked if max_unmasked is None else max_unmasked,
+        before.unmask_role if unmask_role is None else role,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, fields, replace
 from typing import Any
 
@@ -18,7 +18,7 @@ from ..support.records import doc, record_class
 from .allocations import Allocation, parts_by_arm, sole_arm, tallies, value_of
 from .arm_changes import ArmChange, known_with, settings_after
 from .decider import Decider, decider_of, pending_state, stopped_and_dropped
-from .decisions import Decision
+from .decisions import Decision, expected_rewards
 from .errors import Conflict, Stopped, TrialError
 from .events import canonical, digest
 from .ledger import Ledger
@@ -33,8 +33,8 @@ class Standing(Shown):
     id: str = doc("Random id.")
     name: str = doc("Name of the trial.")
     state: str = doc(
-        "running, closed (no more allocations are made) or archived (closed, and hidden from "
-        "lists)."
+        "running, closed (no more allocations are made), archived (closed, and hidden from "
+        "lists) or locked (closed, and nothing changes)."
     )
     finished: bool = doc("Whether every slot has its outcome.")
     created_at: str = doc("ISO 8601, UTC.")
@@ -96,7 +96,15 @@ History = list[tuple[int | str | None, Outcome | None]]  # arm, outcome; None: n
 
 def earned(ledger: Ledger) -> float:
     """Return the total reward of the recorded outcomes of a trial without segments, or of one."""
-    problem, total = ledger.problem, 0.0
+    return sum(reward for _, reward in rewards(ledger))
+
+
+def rewards(ledger: Ledger) -> Iterator[tuple[Allocation, float]]:
+    """Yield allocations with the rewards of one of their arms; of a segment, where there are some.
+
+    Allocations of an arm follow each other.
+    """
+    problem = ledger.problem
     for arm, parts in parts_by_arm(ledger.allocations.values()).items():
         group = problem.groups[problem.group_of_arm[ledger.position(arm)]]
         for slot, part, before, tally in tallies(group.model, parts):
@@ -105,9 +113,8 @@ def earned(ledger: Ledger) -> float:
             else:
                 value = value_of(group.model, part, before, tally)
             stage = min(slot.stage, problem.horizon - 1)  # visitors beyond are of a segment
-            base, factor = (rewards[stage] for rewards in group.played_rewards)
-            total += float(base) * part.told + float(factor) * value
-    return total
+            base, factor = (float(played[stage]) for played in group.played_rewards)
+            yield slot, base * part.told + factor * value
 
 
 def bound_from_here(ledger: Ledger, decider: Decider) -> float | None:
@@ -237,7 +244,7 @@ class Summary(Shown):
     open: int = doc("Slots with a pending outcome.")
     created_at: str = doc("ISO 8601, UTC.")
     intact: bool = doc("False: the log was changed, and nothing else can be said.", default=True)
-    state: str = doc("running, closed or archived.", default="running")
+    state: str = doc("running, closed, archived or locked.", default="running")
     open_since: str | None = doc(
         "When the oldest pending allocation was made: ISO 8601, UTC.", default=None
     )
@@ -246,6 +253,15 @@ class Summary(Shown):
     stopped: str | None = doc(
         "Why a look has stopped the trial: superiority, inferiority, futility or equivalence.",
         default=None,
+    )
+    slots: int = doc("Pulls of the whole trial.", default=0)
+    leader: str | None = doc(
+        "Arm with the largest expected reward; null before the first outcome, and with segments.",
+        default=None,
+    )
+    leader_share: float | None = doc("Share of the allocated pulls that it got.", default=None)
+    next_look: int | None = doc(
+        "Recorded outcomes at the next interim look; null if there is none.", default=None
     )
 
     @property
@@ -381,7 +397,27 @@ def summary_of(ledger: Ledger) -> Summary:
         open_since=next(iter(ledger.since.values()), None),
         finished=ledger.finished,
         stopped=_stopped(ledger),
+        slots=ledger.slots,
+        **_leader(ledger),
+        next_look=_next_look(ledger),
     )
+
+
+def _leader(ledger: Ledger) -> dict[str, Any]:
+    problem = ledger.problem
+    if problem.segments or not ledger.told:
+        return {}
+    pending = replace(pending_state(ledger), stage=min(ledger.stage, problem.horizon - 1))
+    best = int(expected_rewards(problem, pending).argmax())
+    pulls = [sum(known) for known in zip(pending.known.pulls, ledger.open, strict=True)]
+    return {"leader": problem.arms[best].name, "leader_share": pulls[best] / sum(pulls)}
+
+
+def _next_look(ledger: Ledger) -> int | None:
+    rules = ledger.settings.rules
+    look = None if rules is None or ledger.problem.segments else rules.next_look(ledger.told)
+    running = ledger.state == "running" and not ledger.finished
+    return look if running and look is not None and look <= ledger.slots else None
 
 
 def _stopped(ledger: Ledger) -> str | None:

@@ -30,7 +30,14 @@ from .lists import STALE_AFTER, all_trials, page_of_trials
 from .recording import Recording, turns_of
 from .report import TrialReport, report_of
 from .requests import CancellationCount, actor_of, counted
-from .settings import TrialLimits, TrialSettings, chosen_limits, default_limits, make_settings
+from .settings import (
+    Origin,
+    TrialLimits,
+    TrialSettings,
+    chosen_limits,
+    default_limits,
+    make_settings,
+)
 from .status import Status, Summary, episode_of, status_of
 from .verification import Replay, Verification, check_trial, replayed
 
@@ -38,7 +45,8 @@ from .verification import Replay, Verification, check_trial, replayed
 class Trial(Recording, Tabular):
     """A handle on one trial: light, safe to share between threads, always up to date.
 
-    Tables of `to_frame`: `allocations`, as the exported CSV file has them; `arms`; `events`.
+    Tables of `to_frame`: `allocations`, as the exported CSV file has them; `arms`; `events`; `obp`,
+    a log for the Open Bandit Pipeline.
 
     Attributes
     ----------
@@ -79,7 +87,7 @@ class Trial(Recording, Tabular):
     @property
     def money(self) -> tuple[float, float] | None:
         """Money spent and left; None without a budget."""
-        ledger = self._latest
+        ledger = self.latest
         return None if ledger.left is None else (ledger.spent, ledger.left)
 
     def named(self, slot: Allocation) -> str:
@@ -97,11 +105,16 @@ class Trial(Recording, Tabular):
         """Prices with the bound that they certify; None if the dual was not solved."""
         return self.settings.solution
 
+    @property
+    def certificate(self) -> dict[str, Any] | None:
+        """Certificate of the bound at the start; None if the bound cannot be certified."""
+        return self.read().certificate
+
     # -- reading -----------------------------------------------------------------------------
 
     def status(self, *, segment: str | None = None) -> Status:
         """Return counts, posterior, the next decision, and the bounds; `segment`: of one alone."""
-        ledger = self._ledger()
+        ledger = self.read()
         return self.status_at(ledger if segment is None else ledger.of(segment))
 
     def status_at(self, ledger: Ledger) -> Status:
@@ -110,11 +123,11 @@ class Trial(Recording, Tabular):
 
     def allocations(self) -> list[Allocation]:
         """Return all allocations in order."""
-        return list(self._ledger().allocations.values())
+        return list(self.read().allocations.values())
 
     def allocation(self, allocation_id: str) -> Allocation:
         """Return an allocation by its id; `NotFound` if there is none."""
-        return self._ledger().allocation(allocation_id)
+        return self.read().allocation(allocation_id)
 
     def slot_of(self, name: str) -> str:
         """Return the id of an allocation from its id or its subject.
@@ -122,7 +135,7 @@ class Trial(Recording, Tabular):
         The latest one of a subject. A name that is neither is returned as it is, to be refused by
         the request that uses it.
         """
-        allocations = self._ledger().allocations
+        allocations = self.read().allocations
         if name in allocations:
             return name
         slots = reversed(allocations.values())
@@ -130,19 +143,19 @@ class Trial(Recording, Tabular):
 
     def cancellations(self) -> tuple[CancellationCount, ...]:
         """Count cancelled allocations by person and arm, with reasons."""
-        return counted(self._ledger().cancellations)
+        return counted(self.read().cancellations)
 
     def episode(self, *, segment: str | None = None) -> Episode:
         """Compare the recorded outcomes, in the order of their allocations, with the prices.
 
         `segment`: needed where the trial has segments.
         """
-        ledger = self._ledger().of(segment)
+        ledger = self.read().of(segment)
         return episode_of(ledger, self._decider(ledger))
 
     def events(self) -> list[Event]:
         """Return the log, checked."""
-        return list(self.each_event(self._ledger()))
+        return list(self.each_event(self.read()))
 
     def each_event(self, ledger: Ledger) -> Iterator[Event]:
         """Iterate over the checked log, up to the last event of a ledger."""
@@ -150,13 +163,13 @@ class Trial(Recording, Tabular):
 
     def export(self) -> dict[str, Any]:
         """Export the trial as JSON values; `verify_export` checks them without the database."""
-        ledger = self._ledger()
+        ledger = self.read()
         events = [exported_event(event) for event in self.each_event(ledger)]
         return export_parts(ledger, self._decider) | {"events": events}
 
     def export_text(self) -> Iterator[str]:
         """Export the trial as JSON text, in pieces: events are checked first, then read again."""
-        ledger = self._ledger()
+        ledger = self.read()
         for _ in self._event_log.pages(ledger):
             pass
         parts = export_parts(ledger, self._decider)
@@ -164,13 +177,13 @@ class Trial(Recording, Tabular):
 
     def outcomes_text(self, *, masked: bool = False) -> Iterator[str]:
         """Return the text of `outcomes_csv` in pieces."""
-        return outcomes_text(self.each_event(self._ledger()), masked=masked)
+        return outcomes_text(self.each_event(self.read()), masked=masked)
 
     def __repr__(self) -> str:
         return f"Trial({self.name!r}, id={self.id!r})"
 
     def _card(self) -> Card:
-        ledger = self._ledger()
+        ledger = self.read()
         pulls = list(map(sum, zip(ledger.good, ledger.bad, ledger.other, strict=True)))
         names = [arm.name for arm in self.problem.arms]
         best, upper = self.settings.best_bound, self.settings.upper_bound
@@ -188,9 +201,7 @@ class Trial(Recording, Tabular):
 
     def tables(self) -> Tables:
         """Return columns by the name of the table."""
-        return trial_tables(
-            lambda: self.each_event(self._ledger()), lambda: self.status().to_dict()
-        )
+        return trial_tables(lambda: self.each_event(self.read()), lambda: self.status().to_dict())
 
     def verify(self, *, head: str | None = None) -> Verification:
         """Check the hash chain in the database. `head`: a hash that some event must have."""
@@ -201,7 +212,7 @@ class Trial(Recording, Tabular):
 
         `control`: the first arm by default. `late_after`: hours.
         """
-        ledger = self._ledger()
+        ledger = self.read()
         return report_of(
             ledger,
             self._decider,
@@ -216,7 +227,7 @@ class Trial(Recording, Tabular):
 
         `segment`: needed where the trial has segments.
         """
-        ledger = self._ledger().of(segment)
+        ledger = self.read().of(segment)
         return look_results(ledger, self._decider(ledger).ruled)
 
     def declared(self, *, segment: str | None = None) -> tuple[str, ...] | None:
@@ -224,7 +235,7 @@ class Trial(Recording, Tabular):
 
         `segment`: needed where the trial has segments.
         """
-        ledger = self._ledger().of(segment)
+        ledger = self.read().of(segment)
         return declared_arms(ledger, self._decider(ledger).ruled)
 
     def replay(self) -> Replay:
@@ -269,6 +280,7 @@ def create_trial(
     solution: DualSolution | None = None,
     bound: bool | None = None,
     design: Rules | None = None,
+    design_report: str | None = None,
     max_open: int | None = None,
     max_cancelled: int | None = None,
 ) -> Trial:
@@ -290,7 +302,10 @@ def create_trial(
         Whether to solve the dual for the bound alone, if the policy needs no prices. By default
         if that needs a few seconds at most.
     design : Design or Rules, optional
-        Its rules (burn-in, floor, share of control, looks and stopping) bind the trial.
+        Its rules (burn-in, floor, share of control, looks and stopping) bind the trial; the log
+        keeps all of it.
+    design_report : str, optional
+        SHA-256 of the report of its operating characteristics, kept in the log.
     max_open, max_cancelled : int, optional
         How many allocations may be pending at the same time, and how many may be cancelled in all.
         By default half the slots, but at least 50 and 20.
@@ -325,8 +340,11 @@ def create_trial(
         rules=None if design is None else design.rules,
     )
     actor, limits = actor_of(by), chosen_limits(default_limits(problem), max_open, max_cancelled)
+    origin = Origin.of(design, design_report)
     with closed_on_error(db) as store:
-        return new_trial(make, name=name, store=store, seed=seed, by=actor, limits=limits)
+        return new_trial(
+            make, name=name, store=store, seed=seed, by=actor, limits=limits, origin=origin
+        )
 
 
 def new_trial(
@@ -337,10 +355,12 @@ def new_trial(
     seed: int | None,
     by: str,
     limits: TrialLimits,
+    origin: Origin,
 ) -> Trial:
     """Create a trial with the settings of `make(seed=...)`, which may be slow."""
     seed, title = trial_seed(seed), free_name(name, store)  # before the slow work
-    return enter_trial(make(seed=seed), name=title, store=store, by=by, limits=limits)
+    settings = make(seed=seed)
+    return enter_trial(settings, name=title, store=store, by=by, limits=limits, origin=origin)
 
 
 def trial_seed(seed: int | None) -> int:
@@ -361,12 +381,18 @@ def free_name(name: str | None, store: Store) -> str:
 
 
 def enter_trial(
-    settings: TrialSettings, *, name: str, store: Store, by: str, limits: TrialLimits
+    settings: TrialSettings,
+    *,
+    name: str,
+    store: Store,
+    by: str,
+    limits: TrialLimits,
+    origin: Origin,
 ) -> Trial:
     """Write the first event of a trial."""
     event_log, actor = event_log_of(store), actor_of(by)
     ledger = store.write(
-        lambda link: event_log.create(link, name, settings, by=actor, limits=limits)
+        lambda link: event_log.create(link, name, settings, by=actor, limits=limits, origin=origin)
     )
     return Trial(store, ledger)
 

@@ -31,7 +31,7 @@ from .event_log import Head, event_log_of, stored_pages, trial_id
 from .events import GENESIS, Event, StoredEvent, canonical, chained
 from .export import EXPORT_FORMAT, checksum, export_parts, has_check_digits, json_values
 from .ledger import Ledger
-from .settings import NO_BOUND, check_bound
+from .settings import NO_BOUND, certificate_of, check_bound
 from .status import bound_from_here, is_forged
 
 
@@ -240,7 +240,8 @@ def check_database(store: Store, *, given_head: str | None = None) -> list[LogCh
 TOLERANCE = 1e-9  # of recomputed numbers: another machine may add in another order
 MAX_TABLE_STATES = 2e9  # states of all stages and groups, up to which whole tables are made
 _EXACT = ("stage", "spent", "state", "policy", "multipliers_hash", "seed")
-_NUMBERS = ("price", "expected_reward", "value_of_information", "index", "probabilities")
+_TERMS = ("expected_reward", "value_of_information", "index")
+_NUMBERS = ("price", *_TERMS, "probabilities", "probability")
 
 
 @record_class()
@@ -297,6 +298,8 @@ def _compared_settings(event: Event, ledger: Ledger) -> list[str]:
     differences, settings = [], ledger.settings
     if event.data.get("multipliers_hash") != settings.multipliers_hash:
         differences.append(f"event {event.seq}: the hash of the multipliers is not theirs")
+    if event.kind == "created" and event.data["certificate"] != certificate_of(settings.solution):
+        differences.append(f"event {event.seq}: the certificate is not that of the prices")
     for part in ledger.parts:
         try:
             if part.settings.solution is not None:

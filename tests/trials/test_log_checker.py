@@ -1,0 +1,156 @@
+"""The checker of exports that stands alone: `tools/check_trial.py`."""
+
+import ast
+import copy
+import hashlib
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from decobandit import Arm, BetaBernoulli, Problem, Reward, Terminal
+from decobandit.trials import create_trial, open_store
+
+TOOL = Path(__file__).parents[2] / "tools" / "check_trial.py"
+Export = dict[str, Any]
+
+
+def checked(folder: Path, export: Export) -> subprocess.CompletedProcess[str]:
+    file = folder / "export.json"
+    file.write_text(json.dumps(export))
+    command = [sys.executable, "-I", "-S", str(TOOL), str(file)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def played(folder: Path, policy: str, problem: Problem, *, ties: str = "least-pulled") -> Export:
+    """The export of a trial with pending, cancelled and corrected outcomes."""
+    rng = np.random.default_rng(7)
+    with open_store(folder / "trials.db") as store:
+        trial = create_trial(problem, policy=policy, ties=ties, seed=3, db=store)
+        waiting = []
+        for number in range(problem.horizon - 2):
+            waiting.append(trial.ask())
+            if number % 3 == 1:
+                trial.tell(waiting.pop(0).id, int(rng.integers(2)))
+        trial.cancel(waiting.pop().id, reason="went home")
+        told = waiting.pop(0)
+        trial.tell(told.id, 1)
+        trial.correct(told.id, 0, reason="misread")
+        trial.close()
+        trial.lock(by="ann")
+        return trial.export()
+
+
+def problem(**settings: Any) -> Problem:
+    arms = [
+        Arm(name="old", prior=BetaBernoulli(3, 2), reward=Reward(good=1.5, bad=-0.25)),
+        Arm(name="new"),
+        Arm(name="other", prior=BetaBernoulli(1, 2)),
+    ]
+    return Problem(horizon=12, arms=arms, **settings)
+
+
+@pytest.mark.parametrize("policy", ["deco", "equal"])
+@pytest.mark.parametrize("ties", ["least-pulled", "last"])
+def test_states_rewards_and_decisions_follow_from_the_export(
+    tmp_path: Path, policy: str, ties: str
+) -> None:
+    export = played(tmp_path, policy, problem(terminal=Terminal(deploy=8.0)), ties=ties)
+    done = checked(tmp_path, export)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "10 decisions are the same; 0 were not" in done.stdout
+
+
+def test_equal_arms_and_other_policies(tmp_path: Path) -> None:
+    done = checked(tmp_path, played(tmp_path, "thompson", Problem.uniform(arms=3, horizon=12)))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "0 decisions are the same; 10 were not" in done.stdout
+
+
+# -- what somebody may change, with all hashes computed again ----------------------------------
+
+
+def _rehashed(export: Export, change: Callable[[list[Any]], object]) -> Export:
+    export = copy.deepcopy(export)
+    events = [json.loads(row["body"]) for row in export["events"]]
+    change(events)
+    previous, rows = "0" * 64, []
+    for event in events:
+        event["previous"] = previous
+        body = json.dumps(event, sort_keys=True, separators=(",", ":"))
+        previous = hashlib.sha256(body.encode()).hexdigest()
+        rows.append({**event, "body": body, "hash": previous})
+    return {**export, "events": rows, "head": previous}
+
+
+def _first(events: list[Any], kind: str) -> Any:
+    return next(event["data"] for event in events if event["kind"] == kind)
+
+
+def _other_arm(events: list[Any]) -> None:
+    data = _first(events, "asked")
+    data["arm"] = "other" if data["arm"] != "other" else "new"
+    data["pulls"] = {data["arm"]: 1}
+
+
+def _prices(events: list[Any]) -> None:
+    events[0]["data"]["plan"]["multipliers"][2] += 0.05
+
+
+CHANGES: dict[str, Callable[[list[Any]], object]] = {
+    "outcome": lambda events: _first(events, "told").update(
+        outcome=1 - _first(events, "told")["outcome"]
+    ),
+    "arm": _other_arm,
+    "prices": _prices,
+    "prior": lambda events: events[0]["data"]["plan"]["problem"]["arms"][0]["prior"].update(
+        good=4.0
+    ),
+    "index": lambda events: _first(events, "asked")["decision"]["index"].__setitem__(0, 9.0),
+    "cancelled": lambda events: _first(events, "cancelled").update(allocation="0" * 16),
+    "unlocked": lambda events: events[-1].update(kind="reopened"),
+    "dropped": lambda events: events.pop(3),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_changes_are_found_though_all_hashes_fit(
+    tmp_path: Path, change: Callable[[list[Any]], object]
+) -> None:
+    export = _rehashed(played(tmp_path, "deco", problem()), change)
+    assert checked(tmp_path, export).returncode == 1
+
+
+def test_a_changed_line_does_not_fit_its_hash(tmp_path: Path) -> None:
+    export = played(tmp_path, "equal", problem())
+    export["events"][4]["body"] = export["events"][4]["body"].replace("library", "somebody")
+    done = checked(tmp_path, export)
+    assert done.returncode == 1
+    assert "event 4: the hash does not fit the line" in done.stderr
+
+
+@pytest.mark.parametrize("place", ["earned", "state", "head"])
+def test_what_is_derived_is_compared(tmp_path: Path, place: str) -> None:
+    export = played(tmp_path, "equal", problem())
+    if place == "head":
+        export["head"] = "0" * 64
+    else:
+        export["status"][place] = {"earned": 99.0, "state": "running"}[place]
+    assert checked(tmp_path, export).returncode == 1
+
+
+def test_it_is_one_short_file_of_the_standard_library() -> None:
+    text = TOOL.read_text()
+    assert len(text.splitlines()) <= 300
+    nodes = [
+        node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Import | ast.ImportFrom)
+    ]
+    names = {
+        node.module if isinstance(node, ast.ImportFrom) else node.names[0].name for node in nodes
+    }
+    assert names <= set(sys.stdlib_module_names)
