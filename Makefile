@@ -11,7 +11,7 @@ READY := $(VENV)/.ready
 PIP_FLAGS := --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-quick test-faults test-lowest lock check bench docs dist clean
+.PHONY: help setup demo test test-quick test-certificates test-faults test-lowest lock validation check bench docs dist clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,8 +50,17 @@ lock: $(READY) ## write the lock file of the container image and its SBOM, in de
 	  --generate-hashes --no-emit-index-url --no-annotate --no-header pyproject.toml --output-file deploy/requirements.lock
 	$(BIN)/python deploy/write_sbom.py deploy/requirements.lock deploy/sbom.cdx.json
 
+# DECO_CERTIFICATES certificates, and a tenth as many that were tampered with
+test-certificates: $(READY) ## check 10,000 random certificates, and 1,000 false ones
+	DECO_CERTIFICATES=$${DECO_CERTIFICATES:-10000} $(BIN)/python -m pytest tests/bounds/test_certificates.py tests/prices/test_rounding.py
+
 test-faults: $(READY) ## strike trials with DECO_FAULTS faults (1000), check that nothing was lost, write docs/reliability.md
 	cd tests && ../$(BIN)/python -m helpers.faults
+
+# the report says which commit, packages and files the results are of
+validation: $(READY) ## run all tests, join them to docs/validation/requirements.toml, write validation.html
+	-$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -o junit_family=xunit1 --junit-xml=validation-results.xml
+	$(BIN)/python tools/validation.py --results validation-results.xml
 
 check: $(READY) ## lint, formatting, types
 	$(BIN)/ruff check .
@@ -74,7 +83,7 @@ dist: $(READY) ## build wheel and sdist in dist/, install the wheel in an empty 
 
 # machine code of kernels stays, in the user's cache folder: it is never out of date
 clean: ## remove the environment, caches and everything that was generated
-	rm -rf $(VENV) .venv-lowest demo benchmarks/results docs/_build docs/gallery docs/notebooks docs/reference/generated tests/artifacts dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
+	rm -rf $(VENV) .venv-lowest demo benchmarks/results docs/_build docs/gallery docs/notebooks docs/reference/generated tests/artifacts validation.html validation-results.xml dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # _version.py is listed because the installed metadata is a copy of it.

@@ -9,7 +9,7 @@ how many could any policy gain?
 """
 
 from decobandit import BetaBernoulli, Problem, State, make_policy, simulate, solve
-from decobandit.figures import regret_figure
+from decobandit.figures import regret_figure, show_figure
 
 problem = Problem.uniform(arms=10, horizon=300, prior=BetaBernoulli(good=2, bad=18))
 solution = solve(problem)
@@ -43,6 +43,7 @@ for result in results.results:
 # more than the upper bound on every policy.
 
 figure = regret_figure(results)
+show_figure(figure)
 
 # %%
 # During the test

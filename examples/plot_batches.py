@@ -63,6 +63,7 @@ axes.set_ylabel("expected successes in 24 assays")
 axes.set_ylim(10, None)
 axes.grid(alpha=0.25)
 figure.legend(loc="outside lower center", ncols=3)
+plt.show()
 
 # %%
 # A day is worth something too. If a day costs as much as half a success, how many at once is best?

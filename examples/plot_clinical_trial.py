@@ -94,6 +94,7 @@ for axes, title in zip(panels, titles, strict=True):
 panels[-1].set_xlabel("true success probability, new arm")
 figure.legend(loc="outside lower center", ncols=3)
 figure.suptitle("standard arm: 0.6 (dashed)", fontsize="medium")
+plt.show()
 
 # %%
 # What to try next

@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 
 from distributed import LocalCluster
 
-from decobandit.figures import study_figure
+from decobandit.figures import show_figure, study_figure
 from decobandit.studies import collect_folder, load_study, on_cluster, rows_of, run_study
 
 STUDY = """
@@ -71,6 +71,7 @@ if __name__ == "__main__":
             f"{row.regret:7.3f} ± {row.regret_se:6.3f}"
         )
     figure = study_figure(results, "two problems, two seeds")
+    show_figure(figure)
     folder.cleanup()
 
 # %%

@@ -57,6 +57,7 @@ for column, (axes, title) in enumerate(zip(panels, TITLES, strict=True)):
     axes.grid(alpha=0.25)
 panels[1].set_xlabel("patients after the pilot (deploy)")
 figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
+plt.show()
 
 # %%
 # One decision

@@ -80,6 +80,7 @@ lower.axvline(-solution.upper_bound, color="black", linestyle="dashed", label="b
 lower.set_xlabel("expected falls in 26 weeks")
 lower.set_xlim(0.9 * -solution.upper_bound, None)
 lower.legend(loc="upper right")
+plt.show()
 
 # %%
 # What to try next

@@ -15,7 +15,7 @@ from matplotlib import pyplot as plt
 
 from decobandit import Design, Problem, State, make_policy, operating_characteristics
 from decobandit.policies import RuledPolicy
-from decobandit.problem import Rules
+from decobandit.problem import Rules, States
 
 FLOOR = 0.15
 KINDS = ("additive", "clip")
@@ -37,11 +37,7 @@ states = [State.parse(f"{g}/10,6/10,4/10") for g in good]
 def probabilities(kind: str) -> np.ndarray:
     """Probabilities of the arms in every state, (states, arms)."""
     ruled = RuledPolicy(thompson, Rules(floor=FLOOR, floor_kind=kind))
-    rows = np.zeros((len(states), 3))
-    for row, state in zip(rows, states, strict=True):
-        for (arm,), share in ruled.distribution(30, state):
-            row[arm] = share
-    return rows
+    return ruled.probabilities(30, States.of(problem, states))
 
 
 shares = {kind: probabilities(kind) for kind in KINDS}
@@ -102,6 +98,7 @@ axes[1].set(xlabel="floor", ylabel="expected successes of 15", title="Cost of a 
 axes[2].set(xlabel="power", ylabel="expected successes of 15", title="At the same power")
 for axis in axes:
     axis.legend(frameon=False, fontsize="small")
+plt.show()
 
 # %%
 # What to try next

@@ -22,7 +22,7 @@ from decobandit import (
     simulate,
     solve,
 )
-from decobandit.figures import batch_figure
+from decobandit.figures import batch_figure, show_figure
 from decobandit.trials import create_trial, open_store
 
 problem = Problem.uniform(
@@ -61,6 +61,7 @@ for result in results.results:
 # share of the later hours. The lower panel shows the dual's price of a visitor in each hour.
 
 figure = batch_figure(solution, policies[0], rng=1)
+show_figure(figure)
 
 # %%
 # Running it

@@ -84,6 +84,7 @@ axes.plot(count, reach, marker="o", label="certified bound")
 axes.plot(count, leader, marker="o", label="posterior mean of the leader")
 axes.set(xlabel="judgements", ylabel="success rate", xticks=count)
 axes.legend(frameon=False)
+plt.show()
 
 # %%
 # What to try next

@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from decobandit import Arm, BetaBernoulli, Problem
-from decobandit.figures import episode_figure
+from decobandit.figures import episode_figure, show_figure
 from decobandit.trials import Conflict, create_trial, open_trial
 
 problem = Problem(
@@ -101,6 +101,7 @@ print(f"{replay.decisions} decisions repeated, all the same: {replay.ok}")
 
 path = trial.episode()
 figure = episode_figure(path)
+show_figure(figure)
 
 # %%
 # The whole trial can be exported from the database. Then the database is closed.
@@ -114,7 +115,6 @@ folder.cleanup()
 # ----------------
 # - The same from a shell: ``deco trial new``, ``ask``, ``tell``, ``status``; or in a browser:
 #   ``deco serve``.
-# - ``trial.ask(key="patient-17")``: a request sent twice gets the same answer twice, and is written
-#   once.
+# - ``trial.ask(key="patient-17")``: a request that is sent twice gets the same answer.
 # - ``trial.export()`` returns the whole trial in plain values; ``verify_export`` checks it without
 #   the database.

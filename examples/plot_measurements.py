@@ -66,6 +66,7 @@ lower.axvline(solution.upper_bound, color="black", linestyle="dashed", label="bo
 lower.set_xlabel("expected yield of 40 plots, t/ha")
 lower.set_xlim(0.99 * min(values.values()), None)
 lower.legend(loc="lower right")
+plt.show()
 
 # %%
 # What to try next

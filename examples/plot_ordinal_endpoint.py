@@ -86,6 +86,7 @@ lower.axvline(solution.upper_bound, color="black", linestyle="dashed", label="bo
 lower.set_xlabel("expected recoveries of 45 patients")
 lower.set_xlim(0.85 * min(values.values()), None)
 lower.legend(loc="lower right")
+plt.show()
 
 # %%
 # What to try next

@@ -64,6 +64,7 @@ axes.axvline(solution.upper_bound, color="black", linestyle="dashed", label="bou
 axes.set_xlabel("expected reward of 30 visits")
 axes.set_xlim(0.8 * min(values.values()), None)
 figure.legend(loc="outside upper right")
+plt.show()
 
 # %%
 # What to try next

@@ -87,6 +87,7 @@ lower.axvline(best, color="black", linestyle="dashed", label="exact optimum")
 lower.set_xlabel("expected reward of 30 days")
 lower.set_xlim(0.8 * min(values.values()), None)
 lower.legend(loc="lower right")
+plt.show()
 
 # %%
 # What to try next

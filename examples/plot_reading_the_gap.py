@@ -11,7 +11,7 @@ not pulled, that difference is lost (*congestion*). In expectation, there is no 
 import numpy as np
 
 from decobandit import Problem, follow, gap, make_policy, solve
-from decobandit.figures import episode_figure
+from decobandit.figures import episode_figure, show_figure
 
 problem = Problem.uniform(arms=5, horizon=20)
 solution = solve(problem)
@@ -59,6 +59,7 @@ print(
 episode = episodes[int(np.abs(losses - results["deco"].gap).argmin())]
 print(episode)
 figure = episode_figure(episode, expected=results["deco"].running_loss)
+show_figure(figure)
 
 # %%
 # A check of Theorem 2: no stage should have both types of loss.

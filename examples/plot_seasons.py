@@ -68,6 +68,7 @@ lower.set_xlabel("stage")
 for axes in (upper, lower):
     axes.grid(alpha=0.25)
 figure.legend(loc="outside lower center", ncols=3)
+plt.show()
 
 # %%
 # What to try next

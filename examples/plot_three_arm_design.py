@@ -76,6 +76,7 @@ for row in one_works.policies:
     axis.plot(row.reject, row.good / row.size, linestyle="none", label=row.policy, **style)
 axis.set(xlabel="power", ylabel="cured, share of patients", title="One treatment works")
 axis.legend()
+plt.show()
 
 # %%
 # The report for the committee

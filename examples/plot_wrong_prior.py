@@ -72,6 +72,7 @@ axes.set_xlim(0, None)
 axes.set_xlabel("expected regret in 30 pulls, ± 2 s.e.")
 axes.grid(axis="x", alpha=0.25)
 figure.legend(loc="outside lower center", ncols=3)
+plt.show()
 
 # %%
 # What to try next

@@ -162,12 +162,12 @@ def counts() -> dict[str, int]:
 
 # while the engines are merged; in the end 45,000 lines, 300 files, 55 classes, 10, 10 and 60
 LARGEST = {
-    "lines": 70_000,
-    "files": 500,
-    "classes of policies": 115,
+    "lines": 72_300,
+    "files": 330,
+    "classes of policies": 75,
     "is_binary": 100,
     ".repeat": 100,
-    "fmt: skip": 350,
+    "fmt: skip": 0,
 }
 
 

@@ -109,11 +109,15 @@ class Reader:
             if not owners:
                 self.wrong.append(f"{tables[0][0]}: {path} is not described")
             for name, table in owners:
-                kinds = table[path][0].split(" or ")
-                if not any(self.fits(value, kind, (name, table), path) for kind in kinds):
+                if not self.fits_one(value, table[path][0], (name, table), path):
                     self.wrong.append(f"{name}: {path} is {value!r}, not {table[path][0]}")
                 if value is not None:
                     self.met.add((name, path))
+
+    def fits_one(self, value: object, kinds: str, owner: tuple[str, Any], path: str) -> bool:
+        """Whether a value is of one of several types; `or` within parentheses is of entries."""
+        apart = re.split(r" or (?![^(]*\))", kinds)
+        return any(self.fits(value, kind, owner, path) for kind in apart)
 
     def fits(self, value: object, kind: str, owner: tuple[str, Any], path: str) -> bool:
         if kind in KNOWN["shape"]:
@@ -121,13 +125,14 @@ class Reader:
                 self.object(value, [(kind, KNOWN["shape"][kind])], "")
             return isinstance(value, dict)
         outer, _, inner = kind.partition(" of ")
+        inner = re.sub(r"^\((.*)\)$", r"\1", inner)
         if outer == "list":
             return isinstance(value, list) and all(
-                self.fits(one, inner, owner, f"{path}[]") for one in value
+                self.fits_one(one, inner, owner, f"{path}[]") for one in value
             )
         if outer == "map":
             return isinstance(value, dict) and all(
-                self.fits(one, inner, owner, f"{path}{{}}") for one in value.values()
+                self.fits_one(one, inner, owner, f"{path}{{}}") for one in value.values()
             )
         assert kind in PLAIN, kind
         if kind == "object" and isinstance(value, dict):
@@ -177,7 +182,8 @@ def test_every_field_has_a_type_and_a_sentence() -> None:
     for part in KNOWN.values():
         for name, table in part.items():
             for key, (kind, unit, meaning) in json_reference.keys_of(table).items():
-                assert set(re.split(" or | of ", kind)) <= PLAIN | {"list", "map", *KNOWN["shape"]}
+                words = set(re.split(r" or | of |[()]", kind)) - {""}
+                assert words <= PLAIN | {"list", "map", *KNOWN["shape"]}
                 assert meaning.endswith("."), (name, key)
                 assert "|" not in meaning + unit, (name, key)
 

@@ -193,7 +193,12 @@ ASKED: list[tuple[str, Callable[[], object], type[Exception], list[str]]] = [
     ("a setting", lambda: gap(PROBLEM, "greedy", method="x"), ValueError, ["method: 'x'", "exact"]),
     ("a setting", lambda: evaluate(PROBLEM, ties="x"), ValueError, ["ties: 'x'", "least-pulled"]),
     ("a setting", lambda: evaluate(PROBLEM, truth=3), ValueError, ["truth: 3", "one per arm"]),
-    ("a setting", lambda: evaluate(PROBLEM, truth=[2, 0]), ValueError, ["truth: 2", "0 and 1"]),
+    (
+        "a setting",
+        lambda: evaluate(PROBLEM, truth=[2, 0]),
+        ValueError,
+        ["truth of arm-1: 2", "0 and 1"],
+    ),
     ("a setting", lambda: simulate(PROBLEM, draws="x"), ValueError, ["draws:", '"x"', "whole"]),
     ("a setting", lambda: simulate(PROBLEM, draws=1), ValueError, ["draws: 1", "2 or more"]),
     ("a setting", lambda: simulate(PROBLEM, rng="x"), TypeError, ["rng:", '"x"', "Generator"]),

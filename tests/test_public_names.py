@@ -22,6 +22,7 @@ NAMES = [
     "InvalidFile",
     "MarkovArm",
     "MarkovState",
+    "NormalGamma",
     "NormalNormal",
     "Policy",
     "Problem",

@@ -42,9 +42,9 @@ THEMES = {
     "model": Theme(
         "Problems and states",
         "What is to be decided, and what has been observed: [Model a problem](/guide/problem.md).",
-        "Problem Arm BetaBernoulli DirichletCategorical NormalNormal GammaPoisson GammaExponential "
-        "Chain MarkovArm MarkovState RandomHorizon Reward Segment Terminal TwoLevel "
-        "terminal_table with_history State",
+        "Problem Arm BetaBernoulli DirichletCategorical NormalNormal NormalGamma GammaPoisson "
+        "GammaExponential Chain MarkovArm MarkovState RandomHorizon Reward Segment Terminal "
+        "TwoLevel terminal_table with_history State",
     ),
     "dual": Theme(
         "Prices and bounds",
@@ -61,7 +61,7 @@ THEMES = {
     "own_policies": Theme(
         "Policies of your own",
         "What a new policy derives from: [Adding a policy](/adding-a-policy.md).",
-        "RandomisedPolicy Context",
+        "Context",
         module="decobandit.policies",
     ),
     "values": Theme(

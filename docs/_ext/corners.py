@@ -35,6 +35,7 @@ TRUTHS = {
     "binary": [0.3, 0.5, 0.6],
     "categorical": [[0.2, 0.3, 0.5]] * 3,
     "normal": [0.1, 0.0, 0.4],
+    "normal-gamma": [[0.1, 1.0], [0.0, 1.0], [0.4, 2.0]],
     "Poisson": [1.0, 2.0, 1.5],
     "exponential": [1.0, 2.0, 1.5],
     "Markov": ["-"] * 3,
@@ -57,6 +58,7 @@ def arm_of(outcome: str) -> Callable[[int], Any]:
         GammaPoisson,
         MarkovArm,
         MarkovState,
+        NormalGamma,
         NormalNormal,
         Reward,
         TwoLevel,
@@ -74,6 +76,7 @@ def arm_of(outcome: str) -> Callable[[int], Any]:
             reward=Reward(values=[0, 0.5, 1]),
         ),
         "normal": lambda k: Arm(name=f"a{k}", prior=NormalNormal(0.1 * k, 1.0), noise_sd=1.0),
+        "normal-gamma": lambda k: Arm(name=f"a{k}", prior=NormalGamma(0.1 * k, 1, 2, 2)),
         "Poisson": lambda k: Arm(name=f"a{k}", prior=GammaPoisson(2 + k, 2)),
         "exponential": lambda k: Arm(name=f"a{k}", prior=GammaExponential(3 + k, 2)),
         "Markov": lambda k: Arm(name=f"a{k}", prior=MarkovArm(first="new", states=steps)),
@@ -168,7 +171,9 @@ def _check(value: float) -> None:
 
 def _moments(variance: float | None) -> None:
     if variance is None:
-        raise ValueError("the variance of a reward up to a random end is None: it is not computed")
+        raise ValueError(
+            "no variance over all segments: their numbers of visitors depend on each other"
+        )
     _check(variance)
 
 

@@ -4,8 +4,8 @@ Problem
     `Problem`, `Arm`, `Reward`, `Terminal`, `RandomHorizon`, `Segment`; `State`: outcomes so far;
     `with_history`
 Priors
-    `BetaBernoulli`, `DirichletCategorical`, `NormalNormal`, `GammaPoisson`, `GammaExponential`,
-    `MarkovArm` with `MarkovState`, `Chain`, `TwoLevel`
+    `BetaBernoulli`, `DirichletCategorical`, `NormalNormal`, `NormalGamma`, `GammaPoisson`,
+    `GammaExponential`, `MarkovArm` with `MarkovState`, `Chain`, `TwoLevel`
 Solve and bounds
     `solve` the dual for a `DualSolution`; `optimum`; `bound`: upper bounds; `gap` of a policy
 Policies
@@ -32,6 +32,7 @@ a message of one line. An argument of the wrong type raises a TypeError. Names a
 use, so that `import decobandit` does not wait for the compiler.
 """
 
+import sys
 from typing import TYPE_CHECKING
 
 from .support.lazy import lazy_names
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
     from .problem import GammaPoisson as GammaPoisson
     from .problem import MarkovArm as MarkovArm
     from .problem import MarkovState as MarkovState
+    from .problem import NormalGamma as NormalGamma
     from .problem import NormalNormal as NormalNormal
     from .problem import Problem as Problem
     from .problem import ProblemError as ProblemError
@@ -89,3 +91,6 @@ if TYPE_CHECKING:
     from .support import show_progress as show_progress
 
 __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)
+
+if "gymnasium" in sys.modules:  # imported before: its `make` then knows our environment
+    from .simulation import environment  # noqa: F401

@@ -5,7 +5,9 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,10 @@ from typer.testing import CliRunner
 from decobandit import bound, load_problem
 from decobandit.cli.app import app
 from decobandit.designs import designing, reporting
+from decobandit.figures.pdf import BROWSERS
+from decobandit.trials import open_store, open_trial
 from helpers.program import DECO, PLAIN, deco_at_terminal, json_object
+from helpers.refusals import refused
 
 FILE = """
 horizon = 16
@@ -51,6 +56,8 @@ KEYS = {
     "select_best",
     "reject",
     "reject_by_arm",
+    "reject_best",
+    "reject_wrong",
     "size",
     "size_sd",
     "stopped",
@@ -106,6 +113,56 @@ def test_tables_say_what_a_null_is_and_what_was_calibrated(file: Path) -> None:
     assert "all arms are equal: there is no best one to select" in result.stdout
     assert "thompson: test.threshold = 0." in result.stdout
     assert "at most 0.1" in result.stdout
+
+
+def run(*words: object) -> str:
+    result = CliRunner().invoke(app, [str(word) for word in words])
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+@pytest.mark.parametrize("policies", ['["thompson"]', '["thompson", "greedy"]'])
+@pytest.mark.parametrize("ending", ["toml", "json"])
+def test_a_calibrated_file_holds_its_type_one_error_in_designs_and_trials(
+    file: Path, policies: str, ending: str
+) -> None:
+    text = re.sub("policies = .*", f"policies = {policies}", file.read_text())
+    file.write_text(text)
+    saved = file.with_name(f"calibrated.{ending}")
+    first = json.loads(run("design", file, "--calibrate", 0.1, "--out", saved, "--json"))
+    again = json.loads(run("design", saved, "--json"))
+    fitted = {one["policy"]: one["threshold"] for one in first["calibration"]}
+    for row in again["scenarios"][0]["policies"]:
+        assert row["threshold"] == fitted[row["policy"]]
+        assert 0.0 < row["reject"] <= 0.1
+    report = file.with_name("report.html")
+    run("design", saved, "--report", report)
+    rules = report.read_text().partition("<h2>Priors</h2>")[0]
+    db = file.with_name("trials.db")
+    for policy, threshold in fitted.items():
+        assert f"{threshold:.6g}" in rules
+        run("trial", "new", saved, "--policy", policy, "--name", policy, "--db", db)
+        with open_store(db) as store:
+            settings = open_trial(policy, db=store).settings.rules
+        assert settings.final_test.level == threshold
+        assert settings.thresholds is None
+
+
+def test_calibrated_files_need_a_level_to_calibrate_to(file: Path) -> None:
+    out = file.with_name("calibrated.toml")
+    result = CliRunner().invoke(app, ["design", str(file), "--out", str(out)])
+    assert result.exit_code == 2
+    assert not out.exists()
+
+
+def test_simulate_says_first_that_it_plays_without_the_rules(file: Path) -> None:
+    lines = run("simulate", file, "--policy", "equal", "--draws", 20).splitlines()
+    assert "without the rules" in lines[0]
+    as_json = CliRunner().invoke(
+        app, ["simulate", str(file), "--policy", "equal", "--draws", "20", "--json"]
+    )
+    assert "results" in json.loads(as_json.stdout)
+    assert "without the rules" in as_json.stderr.splitlines()[0]
 
 
 # -- the report -----------------------------------------------------------------------------------
@@ -195,7 +252,7 @@ def stop_at(monkeypatch: pytest.MonkeyPatch, step: int) -> None:
 
     def counted(whole: bool, made: Any) -> Any:
         def step_of(*args: Any, **named: Any) -> Any:
-            if whole or seen[0] < 3 or args[2] == "thompson":  # a variant is one step
+            if whole or seen[0] < 3 or args[1].name == "thompson":  # a variant is one step
                 seen[0] += 1
             if seen[0] == step:
                 raise KeyboardInterrupt
@@ -270,6 +327,22 @@ def test_nothing_is_written_where_nothing_was_finished(
     result = CliRunner().invoke(app, ["design", str(file), "--report", str(page)])
     assert result.exit_code != 0
     assert not page.exists()
+
+
+def test_a_report_is_printed_to_pdf_where_a_program_can(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = file.with_name("report.pdf")
+    words = ["design", str(file), "--draws", "100", "--report", str(path)]
+    if any(map(shutil.which, BROWSERS)) or find_spec("weasyprint"):
+        assert CliRunner().invoke(app, words).exit_code == 0
+        assert path.read_bytes().startswith(b"%PDF-")
+        path.unlink()
+    monkeypatch.setattr("decobandit.figures.pdf.find_spec", lambda _: None)
+    monkeypatch.setenv("PATH", str(file.parent))
+    with refused("unsupported", "report"):
+        CliRunner().invoke(app, words, catch_exceptions=False)
+    assert not path.exists()
 
 
 def test_reports_that_cannot_be_written_are_refused_before_the_work(file: Path) -> None:

@@ -185,7 +185,7 @@ def test_choices_are_shown_and_are_those_of_the_functions() -> None:
     assert f"<{'|'.join(TIE_RULES)}>" in help_of("gap").replace("| ", "|")
     assert "<exact|simulated>" in help_of("gap")
     assert "<quick|paper>" in help_of("reproduce")
-    assert "<admin|operator|viewer>" in help_of("token", "new")
+    assert "<admin|operator|viewer|app>" in help_of("token", "new")
     assert get_args(Role) == ROLES
 
 

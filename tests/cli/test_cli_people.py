@@ -82,7 +82,8 @@ def test_the_last_administrator_is_not_revoked(db: Path) -> None:
     [
         ["cancel", "pilot", "SLOT"],
         ["correct", "pilot", "SLOT", "1"],
-        ["unmask", "pilot", "SLOT"],
+        ["unmask", "pilot", "SLOT", "--category", "emergency"],
+        ["unlock", "pilot"],
         ["reopen", "pilot"],
         ["limits", "pilot", "--max-open", "5"],
         ["arm", "close", "pilot", "arm-1"],
@@ -109,7 +110,8 @@ def test_subjects_limits_closing_and_archiving(db: Path, tmp_path: Path) -> None
     shown = deco("trial", "status", "pilot", "--db", db).out
     assert "by ann: went home" in shown
     assert "1 of 2 pending, 1 of 20 cancelled" in shown
-    assert run("unmask", "pilot", first["id"], "--reason", "asked by ward")["arm"] == first["arm"]
+    unmask = ("unmask", "pilot", first["id"], "--category", "planned")
+    assert run(*unmask, "--reason", "asked by ward")["arm"] == first["arm"]
     assert run("close", "pilot")["state"] == "closed"
     closed = deco("trial", "ask", "pilot", "--db", db)
     assert closed.err == "deco: error: the trial is closed; an administrator can reopen it\n"
@@ -119,7 +121,12 @@ def test_subjects_limits_closing_and_archiving(db: Path, tmp_path: Path) -> None
     assert run("list", "--archived")["trials"][0]["state"] == "archived"  # type: ignore[index]
     assert run("reopen", "pilot", "--reason", "more")["state"] == "running"
     assert run("limits", "pilot", "--max-open", 9, "--reason", "more")["state"] == "running"
-    assert run("status", "pilot")["limits"] == {"open": 9, "cancelled": 20, "unmasked": 5}
+    assert run("status", "pilot")["limits"] == {
+        "open": 9,
+        "cancelled": 20,
+        "unmasked": 5,
+        "unmask_role": None,
+    }
     out = tmp_path / "masked.csv"
     deco("trial", "export", "pilot", "--masked", "--out", out, "--db", db)
     with out.open(encoding="utf-8") as file:

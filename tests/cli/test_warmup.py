@@ -5,6 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from helpers.program import deco_at_terminal
+
 # kernels, those that Python called, and whom each calls, by the names in its code
 FOLLOW = """
 import contextlib, importlib, io, json, pkgutil, sys
@@ -135,3 +139,14 @@ def test_every_kernel_is_reached() -> None:
     number, missing = json.loads(done.stdout.splitlines()[-1])
     assert number > 200
     assert missing == []
+
+
+def test_a_first_command_says_that_it_compiles(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("DECO_CACHE", str(tmp_path))
+    problem = ("optimum", "--arms", 2, "--horizon", 2)
+    first, second = deco_at_terminal(*problem), deco_at_terminal(*problem)
+    assert (first.code, second.code) == (0, 0)
+    assert "compiling kernels, first use only: 1" in first.err
+    assert "compiling" not in second.err

@@ -55,6 +55,10 @@ def characteristics(policy: str, good: float, **more: Any) -> Characteristics:
         "select_best": 0.875,
         "reject": 0.8125,
         "reject_by_arm": (0.0, 0.1, 0.8),
+        "reject_best": 0.78125,
+        "reject_best_by_arm": (None, None, 0.8),
+        "reject_wrong": 0.09375,
+        "reject_wrong_by_arm": (None, 0.1, None),
         "size": 101.5,
         "size_sd": 12.5,
         "stopped": 0.375,
@@ -117,6 +121,7 @@ def test_the_tables_have_the_numbers_beside_equal_allocation(result: DesignResul
             "0.812 ± 0.062",
             "101.5 (12.5)",
             "37.5%",
+            "–",
         ],
         [
             "equal",
@@ -128,7 +133,13 @@ def test_the_tables_have_the_numbers_beside_equal_allocation(result: DesignResul
             "0.812 ± 0.062",
             "101.5 (12.5)",
             "37.5%",
+            "–",
         ],
+    ]
+    declared = page.partition("<h2>Scenario one good</h2>")[2].partition("Probability to declare")
+    assert rows(f"<h2>Declared</h2>{declared[2]}", "Declared")[0] == [
+        *["thompson", "0.812 ± 0.062", "0.781", "0.094"],
+        *["0.000", "0.100", "0.800"],
     ]
     # where nothing works there is no best arm to find
     assert [row[4:6] for row in rows(page, "Scenario null")] == [["–", "–"]] * 2
@@ -139,6 +150,8 @@ def test_the_tables_have_the_numbers_beside_equal_allocation(result: DesignResul
         ["low", "Beta(1, 1)", "0.500", "2"],
         ["&lt;script&gt;alert(1)&lt;/script&gt;", "Beta(2, 2)", "0.500", "4"],
     ]
+    assert "<dd>posterior, threshold 0.9876 (thompson)</dd>" not in page  # looks are the test
+    assert "0.9876 (thompson)" in page.partition("<h2>Priors</h2>")[0]
     assert rows(page, "Calibration")[0][3:5] == ["0.9876", "0.0478 ± 0.0020"]
     assert "70.125" in page
     assert "deco design a.toml" in page
@@ -165,6 +178,7 @@ def test_many_arms_have_a_row_each_and_fit_on_paper() -> None:
     arms = [Arm(name=f"dose {i}") for i in range(12)]
     pulls = tuple(float(i) for i in range(12))
     shape = {"pulls": pulls, "pulls_sd": (0.5,) * 12, "reject": 0.01}
+    shape["reject_by_arm"] = (0.001,) * 12
     rates = tuple(i / 20 for i in range(12))
     found = DesignResult(
         Problem(horizon=66, arms=arms),

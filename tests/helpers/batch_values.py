@@ -10,6 +10,7 @@ from decobandit.policies import Policy
 from decobandit.problem import State
 from helpers.batch_oracles import States, batch_reward, joint_successors, last_reward
 from helpers.oracles import good_chance
+from helpers.policies import allotted
 
 
 def as_state(state: States) -> State:
@@ -30,7 +31,7 @@ def policy_value(policy: Policy) -> float:
                 batch_reward(problem, t, state, given)
                 + sum(p * value(t + 1, s) for s, p in joint_successors(problem, state, given))
             )
-            for given, share in policy.allotments(t, as_state(state))
+            for given, share in allotted(policy, t, as_state(state))
         )
 
     def final(state: States) -> float:
@@ -39,7 +40,7 @@ def policy_value(policy: Policy) -> float:
             return total
         return total + sum(
             share * problem.terminal.deploy * good_chance(problem.arms[k], *state[k])
-            for given, share in policy.allotments(problem.horizon, as_state(state))
+            for given, share in allotted(policy, problem.horizon, as_state(state))
             for k in np.flatnonzero(given)
         )
 
@@ -60,7 +61,7 @@ def value_at_truth(policy: Policy, truth: tuple[float, ...]) -> float:
         total = 0.0
         if t == problem.stages:
             return 0.0
-        for given, share in policy.allotments(t, as_state(state)):
+        for given, share in allotted(policy, t, as_state(state)):
             earned = sum(given[k] * earns(t, k) for k in arms)
             if t == problem.horizon:
                 total += share * earned

@@ -61,6 +61,12 @@ DELAYED = (
     .replace("horizon = 6", "horizon = 40")
     .replace("draws = 50", "draws = 50\ndelay = 12")
 )
+DRAWN = (  # normal outcomes cannot be enumerated
+    NORMAL
+    + '[design]\npolicies = ["equal"]\ncontrol = "a"\ndraws = 50\n'
+    + 'test = { kind = "posterior", threshold = 0.9 }\n'
+    + SCENARIOS.replace("[0.4, 0.4]", "[0, 0]").replace("[0.2, 0.9]", "[0, 3]")
+)
 WARD = """
 horizon = 4
 [resources]
@@ -76,7 +82,7 @@ FILES = {
     "ward.toml": WARD,
     "paid_design.toml": (
         'horizon = 4\nbudget = 3\n[[arms]]\nname = "a"\ncost = 1\n[[arms]]\nname = "b"\ncost = 1\n'
-        '[design]\npolicies = ["equal"]\ndraws = 50\n'
+        '[design]\npolicies = ["equal", "thompson"]\ndraws = 50\n'
         '[[design.scenarios]]\nname = "s"\ntruth = [0.4, 0.5]\n'
     ),
     "arm.toml": 'name = "late"\n',
@@ -90,6 +96,7 @@ FILES = {
     "shared_classes.toml": "pulls_per_stage = 4\nrepeat = true\n" + CLASSES,
     "design.toml": DESIGN + SCENARIOS,
     "delayed.toml": DELAYED,
+    "drawn.toml": DRAWN,
     "stopping.toml": STOPPING,
     "study.toml": (
         'policies = ["equal", "greedy"]\ndraws = 20\nper_draw = 1\n'
@@ -215,6 +222,8 @@ def _designs(session: Session) -> None:
     session("design", session.file("design.toml"), "--calibrate", 0.2)
     session("design", session.file("delayed.toml"))
     session("design", session.file("delayed.toml"), "--calibrate", 0.3)
+    session("design", session.file("drawn.toml"), "--power", 0.5, "--alpha", 0.3)
+    session("design", session.file("design.toml"), "--power", 0.5, "--alpha", 0.3, "--seed", 2)
     for name in ("study", "study_wrong", "study_design"):
         session("study run", session.file(f"{name}.toml"))
         session("study show", session.file(f"{name}.toml"))
@@ -243,8 +252,11 @@ def _trials(session: Session) -> None:
     of_lab = session("trial ask", "lab", *db)["id"]
     session("trial tell", "lab", of_lab, 1.5, *db)
     session("trial ask", "draws", *db)
-    session("trial unmask", "pilot", first, "--reason", "an emergency", *db)
-    session("trial limits", "pilot", "--max-open", 3, "--reason", "few beds", *db)
+    session("trial review", "pilot", "--up-to", 0, *db)
+    unmask = ("--category", "emergency", "--reason", "an emergency")
+    session("trial unmask", "pilot", first, *unmask, *db)
+    limits = ("--max-open", 3, "--unmask-role", "admin")
+    session("trial limits", "pilot", *limits, "--reason", "few beds", *db)
     session("trial arm add", "draws", session.file("arm.toml"), "--reason", "ready", *db)
     session("trial arm close", "draws", "late", "--reason", "unsafe", *db)
     for name in ("pilot", "draws", "lab"):
@@ -254,6 +266,8 @@ def _trials(session: Session) -> None:
     session("trial close", "pilot", "--reason", "interim", *db)
     session("trial reopen", "pilot", "--reason", "go on", *db)
     session("trial close", "pilot", "--reason", "end", *db)
+    session("trial lock", "pilot", "--by", "ann", *db)
+    session("trial unlock", "pilot", "--reason", "filed too early", "--by", "bob", *db)
     session("trial archive", "pilot", "--reason", "filed", *db)
     session("trial list", "--archived", *db)
     session("trial replay", "pilot", *db)
@@ -271,6 +285,8 @@ def _ends(session: Session) -> None:
         "--no-bound",
         "--name",
         "ruled",
+        "--design-report",
+        session.file("stopping.toml"),
         *db,
     )
     for _ in range(2):

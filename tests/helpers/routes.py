@@ -14,10 +14,16 @@ BOTH = ("admin", "operator")
 READERS = ("admin", "viewer")
 
 
-ALL = ("admin", "operator", "viewer")
+ALL = ("admin", "operator", "viewer")  # roles of people
 
 
-OPEN = (*ALL, "nobody")
+ROLES = (*ALL, "app")
+
+
+APPS = ("admin", "app")
+
+
+OPEN = (*ROLES, "nobody")
 
 
 PROBES = ("/api/v1/live", "/api/v1/ready")  # nobody's token is looked at
@@ -35,14 +41,17 @@ TABLE: dict[Method, tuple[str, ...]] = {
     ("POST", "/api/v1/trials"): ("admin",),
     ("GET", "/api/v1/trials"): ALL,
     ("GET", "/api/v1/trials/{trial}"): ALL,
-    ("POST", "/api/v1/trials/{trial}/ask"): BOTH,
-    ("POST", "/api/v1/trials/{trial}/allocations/{allocation}/tell"): BOTH,
+    ("POST", "/api/v1/trials/{trial}/ask"): (*BOTH, "app"),
+    ("POST", "/api/v1/trials/{trial}/allocations/{allocation}/tell"): (*BOTH, "app"),
     ("POST", "/api/v1/trials/{trial}/allocations/{allocation}/cancel"): BOTH,
     ("POST", "/api/v1/trials/{trial}/allocations/{allocation}/correct"): ("admin",),
     ("POST", "/api/v1/trials/{trial}/allocations/{allocation}/unmask"): BOTH,
     ("POST", "/api/v1/trials/{trial}/close"): ("admin",),
     ("POST", "/api/v1/trials/{trial}/reopen"): ("admin",),
     ("POST", "/api/v1/trials/{trial}/archive"): ("admin",),
+    ("POST", "/api/v1/trials/{trial}/lock"): ("admin",),
+    ("POST", "/api/v1/trials/{trial}/unlock"): ("admin",),
+    ("POST", "/api/v1/trials/{trial}/review"): READERS,
     ("POST", "/api/v1/trials/{trial}/limits"): ("admin",),
     ("POST", "/api/v1/trials/{trial}/arms"): ("admin",),
     ("POST", "/api/v1/trials/{trial}/arms/{arm}/close"): ("admin",),
@@ -58,6 +67,8 @@ TABLE: dict[Method, tuple[str, ...]] = {
     ("POST", "/api/v1/plan"): READERS,
     ("POST", "/api/v1/design"): READERS,
     ("POST", "/api/v1/design/report"): READERS,
+    ("POST", "/ofrep/v1/evaluate/flags"): APPS,
+    ("POST", "/ofrep/v1/evaluate/flags/{trial}"): APPS,
     ("POST", "/api/v1/checkpoints"): ("admin",),
     ("GET", "/api/v1/people"): ("admin",),
     ("GET", "/api/v1/tokens"): ("admin",),

@@ -161,7 +161,7 @@ class Site:
         self.reopen()
         self.tokens = {
             role: new_token(self.store, f"the-{role}", role)[1]
-            for role in ("admin", "operator", "viewer")
+            for role in ("admin", "operator", "viewer", "app")
         }
 
     def reopen(self) -> None:

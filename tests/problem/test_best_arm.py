@@ -155,3 +155,31 @@ def test_a_pull_of_the_best_arms_earns_the_mean_of_the_largest_order_statistics(
     deployed = Problem.uniform(arms=2, horizon=3)
     deployed = deployed.model_copy(update={"terminal": Terminal(deploy=30.0)})
     assert best_mean_per_pull(deployed) == pytest.approx([2 / 3, 2 / 3, 2 / 3, 20.0], abs=1e-10)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_largest_and_smallest_add_up_to_all_means(seed: int) -> None:
+    """With priors worth 0.001 to 10,000 outcomes, whose laws are narrow or piled up at the ends."""
+    rng = np.random.default_rng(seed)
+    weights, pay = 10.0 ** rng.uniform(-3.0, 4.0, (9, 2)), rng.normal(size=(9, 2))
+
+    def best(m: int, sign: float) -> float:
+        arms = [
+            Arm(name=f"{k}", prior=BetaBernoulli(*w), reward=Reward(good=sign * g, bad=sign * b))
+            for k, (w, (g, b)) in enumerate(zip(weights, pay, strict=True))
+        ]
+        found = best_mean_reward(Problem(arms=arms, horizon=1, pulls_per_stage=m))
+        assert found is not None
+        return found
+
+    shares = weights / weights.sum(axis=1, keepdims=True)
+    for m in (1, 4, 8):
+        assert best(m, 1.0) - best(9 - m, -1.0) == pytest.approx((shares * pay).sum(), abs=1e-9)
+
+
+def test_a_narrow_law_between_steep_ones_is_not_missed() -> None:
+    """An arm of mean 1/2 nearly for sure beside three that are 0 or 1: E = 1 - (1 - 1/2) / 8."""
+    sharp, steep = BetaBernoulli(1e9, 1e9), BetaBernoulli(1e-9, 1e-9)
+    arms = [Arm(name="a", prior=sharp), *(Arm(name=name, prior=steep) for name in "bcd")]
+    found = best_mean_reward(Problem(arms=arms, horizon=1))
+    assert found == pytest.approx(1.0 - 0.5 / 8.0, abs=1e-5)

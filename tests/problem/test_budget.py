@@ -275,12 +275,47 @@ def test_files_solutions_and_recommendations(tmp_path: object) -> None:
     assert make_policy(problem, "auto").name in ("deco", "greedy")
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"horizon": 3, "pulls_per_stage": 4, "unit": 2, "repeat": True},
+        {"horizon": 4, "pulls_per_stage": 2},
+        {"terminal": Terminal(deploy=4.0, deploy_arms=2), "horizon": 4},
+    ],
+    ids=["single", "batch", "several", "shortlist"],
+)
+@pytest.mark.parametrize("budget", [1.0, 3.0, 9.0])
+def test_information_bound_lies_between_optimum_and_dual(
+    budget: float, settings: dict[str, Any]
+) -> None:
+    """Costs paid at the price of money, in place of a knapsack in every scenario."""
+    problem = problem_of(budget, **settings)
+    solution, best = solve(problem, tol=1e-7), optimum(problem).value
+    for weight in (0.0, 0.4, 1.0):
+        found = information_bound(problem, solution=solution, draws=400, rng=5, weight=weight)
+        assert found.information >= best - 5 * found.information_se
+        if weight == 1.0:
+            assert found.information <= solution.upper_bound + 1e-9
+
+
+def test_known_outcomes_are_charged_by_hand() -> None:
+    """One uniform arm, two stages, money for one pull: both pulls cost 1 at the price of money."""
+    arm = Arm(name="a", cost=1.0)
+    problem = Problem(horizon=2, arms=[arm], budget=1.0)
+    solution = solve(problem, tol=1e-9)
+    price = solution.budget_price
+    assert price is not None
+    found = information_bound(problem, solution=solution, draws=4000, rng=1, weight=0.0)
+    gains = [(0.5, 2 / 3), (0.5, 1 / 3)]  # after a first outcome: the expected second reward
+    expected = sum(p * max(0.5 - price + max(later - price, 0.0), 0.0) for p, later in gains)
+    assert abs(found.information - price - expected) <= 5 * found.information_se + 1e-12
+
+
 def test_what_does_not_keep_to_a_budget_refuses() -> None:
     problem = problem_of(5.0)
     with refused("unsupported", "policy"):
         make_policy(problem, "ucb1")
-    with refused("unsupported", "budget"):
-        information_bound(problem)
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,11 @@ REFUSED: list[tuple[tuple[str | int, ...], object, str]] = [
     (("stop", "equivalence"), 0.9, "design.margin: 0.0 is not allowed; must be positive"),
     (("test", "alpha"), 0.1, "design.test.alpha: 0.1 is not allowed; must be left out"),
     (("test",), {"kind": "conditional"}, "design.test.kind:"),
-    (("test", "kind"), "t", 'design.test.kind: "t" is not allowed; must be one of posterior'),
+    (
+        ("test", "kind"),
+        "guess",
+        'design.test.kind: "guess" is not allowed; must be one of posterior',
+    ),
     (("scenarios", 0, "truth"), [0.1], "design.scenarios[0].truth: a list of 1 is not allowed"),
     (("scenarios", 0, "truth"), [0.1, 0.2, 1.2], "design.scenarios[0].truth[2]: 1.2"),
     (("looks", "first"), 0, "design.looks.first: 0 is not allowed"),

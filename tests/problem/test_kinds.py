@@ -1,6 +1,5 @@
 """Kinds of arms in problems: files, refusals, groups; their statistics against formulas."""
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -204,43 +203,32 @@ def test_states_are_written_and_read(kind: ArmModel, text: str, stats: tuple[flo
 
 
 @pytest.mark.parametrize(
-    ("kind", "text", "message"),
+    ("kind", "text"),
     [
-        (KINDS[0], "5/3", "5 good of 3 pulls; good cannot exceed pulls"),
-        (KINDS[1], "1.5", "'1.5'; must be sum/pulls, for example 1.25/2"),
-        (KINDS[1], "1/0", "1/0; without pulls the sum is 0"),
-        (KINDS[1], "1/" + "9" * 400, "'1/999"),
-        (KINDS[1], "١/2", "'١/2'; must be sum/pulls"),
-        (KINDS[1], "1e300/2", "1e+300/2; the sum must be a number, at most 1e+100 in size"),
-        (KINDS[5], "new/٢", "'new/٢'; must be state/pulls"),
-        (KINDS[3], "1+2", "'1+2'; must be 3 counts, for example 0+1+2"),
-        (KINDS[4], "1.5/2", "1.5/2; the sum of counts is a whole number"),
-        (KINDS[5], "sideways/1", "'sideways/1'; must be state/pulls, for example new/0"),
+        (KINDS[0], "5/3"),
+        *((KINDS[1], text) for text in ("1.5", "1/0", "1/" + "9" * 400, "١/2", "1e300/2")),
+        (KINDS[3], "1+2"),
+        (KINDS[4], "1.5/2"),
+        *((KINDS[5], text) for text in ("new/٢", "sideways/1")),
     ],
 )
-def test_states_that_cannot_be_are_refused(kind: ArmModel, text: str, message: str) -> None:
-    with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
+def test_states_that_cannot_be_are_refused(kind: ArmModel, text: str) -> None:
+    with refused("invalid_argument"):
         kind.format.read(text)
 
 
 @pytest.mark.parametrize(
-    ("kind", "outcome", "rule"),
+    ("kind", "outcome"),
     [
-        (KINDS[0], "2", "must be good, bad, 1 or 0"),
-        (KINDS[1], "nan", "must be a finite number"),
-        (KINDS[1], "٢", "must be a finite number"),
-        (KINDS[1], "1_0", "must be a finite number"),
-        (KINDS[1], "-1e101", r"must be a finite number, at most 1e\+100 in size"),
-        (KINDS[3], "٢", "must be the number of a class, 0 to 2"),
-        (KINDS[4], "٢", "must be a whole number, zero or more"),
-        (KINDS[3], "3", "must be the number of a class, 0 to 2"),
-        (KINDS[4], "-1", "must be a whole number, zero or more"),
-        (KINDS[4], "9" * 400, "must be a whole number, at most 9007199254740992"),
-        (KINDS[5], "any", "must be hit or miss in state new"),
+        (KINDS[0], "2"),
+        *((KINDS[1], text) for text in ("nan", "٢", "1_0", "-1e101")),
+        *((KINDS[3], text) for text in ("٢", "3")),
+        *((KINDS[4], text) for text in ("٢", "-1", "9" * 400)),
+        (KINDS[5], "any"),
     ],
 )
-def test_outcomes_are_checked_against_the_kind(kind: ArmModel, outcome: str, rule: str) -> None:
-    with pytest.raises(ValueError, match=rule):
+def test_outcomes_are_checked_against_the_kind(kind: ArmModel, outcome: str) -> None:
+    with refused("invalid_argument", "outcome"):
         kind.format.read_outcome(outcome, kind.initial())
 
 

@@ -60,10 +60,10 @@ def test_outcomes_are_counted_per_arm(tmp_path: Path, text: str, state: str) -> 
         ("arm,outcome\nA,good\nB,good\n", "line 3: no arm is called 'B'; arms: A, new drug, Ä"),
         ("arm,outcome\n,good\n", "line 2: no arm is called ''"),
         ("arm,outcome\na,good\n", "line 2: no arm is called 'a'"),
-        ("arm,outcome\nA,better\n", "line 2: outcome 'better'; must be good, bad, 1 or 0"),
-        ("arm,outcome\nA\n", "line 2: outcome ''"),
-        ("arm,outcome\nA,2\n", "line 2: outcome '2'"),
-        ("arm,outcome\nA,1.0\n", "line 2: outcome '1.0'"),
+        ("arm,outcome\nA,better\n", 'line 2: outcome "better"; must be good, bad, 1 or 0'),
+        ("arm,outcome\nA\n", 'line 2: outcome ""'),
+        ("arm,outcome\nA,2\n", 'line 2: outcome "2"'),
+        ("arm,outcome\nA,1.0\n", 'line 2: outcome "1.0"'),
     ],
 )
 def test_bad_rows_are_refused_with_their_line(tmp_path: Path, text: str, message: str) -> None:
@@ -128,8 +128,8 @@ def test_frames_and_files_of_any_kind_are_counted_alike(kind: str, tmp_path: Pat
 def test_bad_rows_of_frames_are_refused_with_their_row() -> None:
     for columns, message in (
         ({"arm": ["A", "B"], "outcome": [1, 0]}, "data: row 2: no arm is called 'B'; arms: A"),
-        ({"arm": ["A"], "outcome": [0.5]}, "data: row 1: outcome '0.5'; must be good, bad, 1 or 0"),
-        ({"arm": ["A"], "outcome": [None]}, "data: row 1: outcome ''"),
+        ({"arm": ["A"], "outcome": [0.5]}, 'data: row 1: outcome "0.5"; must be good, bad, 1 or 0'),
+        ({"arm": ["A"], "outcome": [None]}, 'data: row 1: outcome ""'),
         ({"who": ["A"], "outcome": [1]}, "data: no column 'arm'; needs arm and outcome, or arm"),
         ({"arm": ["A"], "good": [3], "pulls": [2]}, "data: row 1: good 3; must be at most pulls"),
     ):

@@ -26,6 +26,7 @@ from decobandit.arm.gittins import discounted_table
 from decobandit.policies.calibrated import CalibratedPolicy
 from decobandit.problem import problem_from_dict, problem_to_dict, remaining_problem
 from decobandit.problem.state import State
+from decobandit.problem.states import States
 from helpers.experiments import Experiment, best, relaxed
 from helpers.refusals import refused
 
@@ -139,9 +140,47 @@ def test_expected_pulls_are_those_of_played_stages() -> None:
     for policy in ("deco", "greedy"):
         found = evaluate(problem, policy)
         assert sum(found.group_pulls) == pytest.approx(problem.survival.sum(), rel=1e-12)
-    at_truth = evaluate(problem, "greedy", truth=[0.4, 0.6])
-    assert at_truth.variance is None
-    assert at_truth.best_arm_probability is None
+
+
+def moments_at(problem: Problem, name: str, truth: list[float]) -> np.ndarray:
+    """Mean, second moment and P(best) over all outcomes and all ends, path by path."""
+    policy, ends = make_policy(problem, name), -np.diff([1.0, *problem.survival, 0.0])
+    priors = [(arm.prior.good, arm.prior.bad) for arm in problem.arms]
+
+    def after(t: int, counts: list[list[int]], reward: float) -> np.ndarray:
+        means = [(a + g) / (a + b + g + n) for (a, b), (g, n) in zip(priors, counts, strict=True)]
+        top = [k for k, mean in enumerate(means) if mean >= max(means) - 1e-12]
+        best = sum(truth[k] == max(truth) for k in top) / len(top)
+        total = ends[t] * np.array([reward, reward**2, best])
+        if t == problem.horizon:
+            return total
+        states = States(problem, np.array([counts], dtype=float)).at(t)
+        for k, share in enumerate(policy.probabilities(t, states)[0]):
+            for outcome, chance in ((0, truth[k]), (1, 1.0 - truth[k])):
+                later = [list(pair) for pair in counts]
+                later[k][outcome] += 1
+                earned = (problem.arms[k].reward.good, problem.arms[k].reward.bad)[outcome]
+                total = total + share * chance * after(t + 1, later, reward + earned)
+        return total
+
+    return after(0, [[0, 0] for _ in truth], 0.0)
+
+
+@pytest.mark.parametrize("name", ["greedy", "thompson", "optimal"])
+@pytest.mark.parametrize("survival", [[1.0, 0.6, 0.6, 0.2], [0.9, 0.5, 0.3, 0.1]])
+@pytest.mark.parametrize("truth", [[0.3, 0.6], [0.2, 0.7, 0.5]])
+def test_moments_up_to_a_random_end(name: str, survival: list[float], truth: list[float]) -> None:
+    """Rewards far from zero, so that an end is worth more than all outcomes."""
+    arms = [
+        Arm(name=f"a{k}", prior=BetaBernoulli(1 + k, 2), reward=Reward(good=52.0 + k, bad=49.0))
+        for k in range(len(truth))
+    ]
+    problem = Problem(arms=arms, horizon=RandomHorizon(survival=survival))
+    mean, square, best = moments_at(problem, name, truth)
+    found = evaluate(problem, name, truth=truth)
+    assert found.value == pytest.approx(mean, rel=1e-12)
+    assert found.variance == pytest.approx(square - mean**2, rel=1e-9)
+    assert found.best_arm_probability == pytest.approx(best, abs=1e-9)
 
 
 def test_a_geometric_horizon_gives_the_discounted_gittins_index() -> None:

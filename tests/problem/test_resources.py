@@ -7,7 +7,6 @@ from decobandit import (
     Arm,
     BetaBernoulli,
     Chain,
-    Design,
     Problem,
     Terminal,
     evaluate,
@@ -16,7 +15,6 @@ from decobandit import (
     load_problem,
     load_solution,
     make_policy,
-    operating_characteristics,
     optimum,
     recommend,
     save_problem,
@@ -25,11 +23,14 @@ from decobandit import (
     solve,
 )
 from decobandit.bounds import information_bound
+from decobandit.designs.endings import Endings
+from decobandit.designs.following import follow as follow_design
+from decobandit.designs.playing import play
 from decobandit.paper.restless import random_chain
-from decobandit.policies import Context
+from decobandit.policies import Context, RuledPolicy
 from decobandit.policies.allocation import check_pulls
 from decobandit.prices import dual_value
-from decobandit.problem import RandomHorizon, States, problem_from_dict
+from decobandit.problem import RandomHorizon, Rules, States, problem_from_dict
 from decobandit.problem.arms import numbered
 from decobandit.trials.settings import settings_from
 from helpers.refusals import refused
@@ -257,15 +258,80 @@ def test_recommendations_list_the_arms_of_a_stage() -> None:
     assert set(result.chosen) == {"a2", "a3"}
 
 
-@pytest.mark.parametrize("verb", ["trial", "design", "gap", "episode", "information", "dual_value"])
+@pytest.mark.parametrize("problem", [binary(0), restless(1), *combined()])
+@pytest.mark.parametrize("name", ["deco", "greedy"])
+def test_loss_is_shortfall_congestion_and_what_is_unused(name: str, problem: Problem) -> None:
+    """Theorem 1 with prices of resources: the terms add up to the dual less the value."""
+    solution = solve(problem, tol=1e-7)
+    exact = gap(problem, name, solution=solution)
+    assert exact.upper_bound == pytest.approx(solution.upper_bound, rel=1e-9)
+    assert exact.unspent is not None
+    assert min(exact.shortfall, exact.congestion, exact.unspent) >= -1e-12
+    terms = exact.shortfall + exact.congestion + exact.unspent
+    assert terms == pytest.approx(exact.upper_bound - exact.value, abs=1e-9)
+    drawn = gap(problem, name, solution=solution, method="simulated", draws=2000, rng=3)
+    assert np.all(np.abs(exact.terms - drawn.terms) <= 6 * drawn.terms_se + 1e-9)
+
+
+@pytest.mark.parametrize("problem", [binary(0), restless(1), combined()[0]])
+def test_losses_of_episodes_average_to_the_gap(problem: Problem) -> None:
+    """Theorem 1 episode by episode; also of arms that move at rest."""
+    policy, solution = make_policy(problem, "greedy"), solve(problem, tol=1e-7)
+    episodes = [follow(problem, policy, solution=solution, rng=seed) for seed in range(400)]
+    losses = np.array([episode.running_loss[-1] for episode in episodes])
+    expected = gap(problem, "greedy", solution=solution).gap
+    assert abs(losses.mean() - expected) <= 5 * losses.std() / np.sqrt(400) + 1e-9
+    for episode in episodes[:20]:
+        for stage, arms in enumerate(episode.pulled):
+            pulls = np.bincount(arms, minlength=problem.n_arms)
+            assert np.all(pulls @ problem.uses <= problem.supply[stage] + 1e-9)
+
+
+@pytest.mark.parametrize("problem", [binary(0), binary(3), *combined()])
+def test_information_bound_lies_between_optimum_and_dual(problem: Problem) -> None:
+    solution, best = solve(problem, tol=1e-7), optimum(problem).value
+    for weight in (0.0, 0.5, 1.0):
+        found = information_bound(problem, solution=solution, draws=400, rng=2, weight=weight)
+        assert found.information >= best - 5 * found.information_se
+        if weight == 1.0:
+            assert found.information <= solution.upper_bound + 1e-9
+
+
+def summaries(ends: Endings) -> np.ndarray:
+    """Pulls of every arm, and whether it stopped, by ending."""
+    return np.column_stack([ends.pulls, ends.reason > 0]).astype(float)
+
+
+RULES = [
+    {},
+    {"burn_in": 2, "stop": {"superiority": 0.9}},
+    {"stop": {"superiority": 0.9}, "looks": {"first": 3, "every": 2}, "delay": 1},
+]
+
+
+@pytest.mark.parametrize("rules", RULES, ids=["none", "burn-in", "delay"])
+@pytest.mark.parametrize("shape", [{}, {"repeat": True, "pulls_per_stage": 4, "unit": 2}])
+@pytest.mark.parametrize("name", ["greedy", "deco"])
+def test_designs_share_out_resources(name: str, shape: dict, rules: dict) -> None:
+    """Followed and simulated; burn-in gets every arm its pulls, although both do not fit."""
+    arms = [Arm(name="a", uses={"bed": 1.0}), Arm(name="b", uses={"bed": 2.0})]
+    beds = 4.0 if shape else 2.0
+    problem = Problem(horizon=6, arms=arms, resources={"bed": beds}, **shape)
+    ruled, truth = RuledPolicy(make_policy(problem, name), Rules(**rules)), (0.3, 0.8)
+    exact, drawn = follow_design(ruled, truth), play(ruled, truth, 10_000, (5,))
+    mean = exact.weight @ summaries(exact)
+    error = np.sqrt(exact.weight @ (summaries(exact) - mean) ** 2 / 10_000)
+    assert np.all(np.abs(summaries(drawn).mean(axis=0) - mean) <= 5 * error + 1e-9)
+    assert np.max(exact.pulls @ [1.0, 2.0]) <= 6 * beds
+    if "burn_in" in rules:
+        assert exact.pulls[exact.reason == 0].min() >= 2
+
+
+@pytest.mark.parametrize("verb", ["trial", "dual_value"])
 def test_other_verbs_refuse_resources(verb: str) -> None:
     problem = binary(0)
     calls = {
         "trial": lambda: settings_from(Context(problem), policy="deco"),
-        "design": lambda: operating_characteristics(problem, Design(scenarios=[])),
-        "gap": lambda: gap(problem, "deco"),
-        "episode": lambda: follow(problem, "deco"),
-        "information": lambda: information_bound(problem),
         "dual_value": lambda: dual_value(problem, np.zeros(4)),
     }
     with refused("unsupported", "resources"):

@@ -17,6 +17,7 @@ from decobandit import (
     simulate,
     solve,
 )
+from decobandit.bounds import information_bound
 from decobandit.problem import problem_from_dict, problem_to_dict
 from decobandit.trials import create_trial, open_store
 from helpers.experiments import Experiment, best, relaxed
@@ -98,6 +99,16 @@ def test_a_trial_deploys_the_shortlist(tmp_path: object) -> None:
         chosen = recommend(problem, state, "greedy").chosen
         assert status.deployment == ", ".join(chosen)
         assert len(chosen) == 2
+
+
+def test_information_bound_after_batches_deploys_the_shortlist() -> None:
+    problem = shortlist(2, 3, 5.0, pulls_per_stage=4, unit=2, repeat=True)
+    solution, best = solve(problem, tol=1e-7), optimum(problem).value
+    for weight in (0.0, 0.5, 1.0):
+        found = information_bound(problem, solution=solution, draws=400, rng=2, weight=weight)
+        assert found.information >= best - 5 * found.information_se
+        if weight == 1.0:
+            assert found.information <= solution.upper_bound + 1e-9
 
 
 def test_files_and_refusals() -> None:

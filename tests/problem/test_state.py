@@ -1,6 +1,5 @@
 """Observed outcomes: text form, steps, and which states can occur in a problem."""
 
-import re
 from typing import Any
 
 import numpy as np
@@ -32,22 +31,17 @@ def test_text_form_is_good_of_pulls() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    "text",
     [
-        ("5/3,0/0", "arm 1: 5 good of 3 pulls; good cannot exceed pulls"),
-        ("0/0,1/0", "arm 2: 1 good of 0 pulls; good cannot exceed pulls"),
-        ("", "arm 1: ''; must be good/pulls, for example 3/5"),
-        ("1/2,", "arm 2: ''; must be good/pulls, for example 3/5"),
-        ("-1/2", "arm 1: '-1/2'; must be good/pulls, for example 3/5"),
-        ("1/2.0", "arm 1: '1/2.0'; must be good/pulls, for example 3/5"),
-        ("3-5", "arm 1: '3-5'; must be good/pulls, for example 3/5"),
-        ("1/2/3", "arm 1: '1/2/3'; must be good/pulls, for example 3/5"),
-        ("\u0661/2", "arm 1: '\u0661/2'; must be good/pulls, for example 3/5"),
-        ("1/1e400", "arm 1: '1/1e400'; must be good/pulls, for example 3/5"),
+        "5/3,0/0",
+        "0/0,1/0",
+        "",
+        "1/2,",
+        *("-1/2", "1/2.0", "3-5", "1/2/3", "\u0661/2", "1/1e400"),
     ],
 )
-def test_malformed_text_is_refused(text: str, message: str) -> None:
-    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+def test_malformed_text_is_refused(text: str) -> None:
+    with refused("invalid_argument"):
         State.parse(text)
 
 
@@ -87,7 +81,7 @@ def test_an_outcome_adds_one_to_one_arm() -> None:
 
 @pytest.mark.parametrize("arm", [-1, 2])
 def test_outcome_of_an_absent_arm_is_refused(arm: int) -> None:
-    with pytest.raises(ValueError, match=f"no arm at position {arm}; must be 0 to 1"):
+    with refused("invalid_argument"):
         State.fresh(2).after(arm, True)
 
 
@@ -112,31 +106,16 @@ def test_states_of_several_pulls_per_stage_pass_also_within_a_stage(text: str) -
 
 
 @pytest.mark.parametrize(
-    ("state", "message"),
+    "state",
     [
-        (State.fresh(2), "2 arms; must be 3, as in the problem"),
-        (
-            State.parse("1/3,0/3,1/1"),
-            "7 pulls in all; must be at most 6: 3 stages of 2",
-        ),
-        (
-            State.parse("0/0,1/2,0/0"),
-            "arm 2: 2 pulls in 1 stages; an arm is pulled at most once per stage",
-        ),
-        (
-            State(good=(5, 0, 0), bad=(-2, 0, 0)),
-            "arm 1: 5 good of 3 pulls; good cannot exceed pulls",
-        ),
-        (
-            State(good=(0, -1, 0), bad=(0, 3, 0)),
-            "arm 2: -1 good of 2 pulls; counts cannot be negative",
-        ),
-        (
-            State(good=(0, 0, 0), bad=(0, 0, -1)),
-            "arm 3: 0 good of -1 pulls; counts cannot be negative",
-        ),
+        State.fresh(2),
+        State.parse("1/3,0/3,1/1"),  # 7 pulls of 6
+        State.parse("0/0,1/2,0/0"),  # twice in one stage
+        State(good=(5, 0, 0), bad=(-2, 0, 0)),
+        State(good=(0, -1, 0), bad=(0, 3, 0)),
+        State(good=(0, 0, 0), bad=(0, 0, -1)),
     ],
 )
-def test_states_that_cannot_occur_are_refused(state: State, message: str) -> None:
-    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+def test_states_that_cannot_occur_are_refused(state: State) -> None:
+    with refused("invalid_argument"):
         state.check(Problem.uniform(arms=3, horizon=3, pulls_per_stage=2))

@@ -1,6 +1,7 @@
 """Seconds that results report are without those of the compiler."""
 
 import gc
+import io
 
 import pytest
 from numba import njit
@@ -78,3 +79,14 @@ def test_numba_moves_the_clock_and_the_collector_is_back_afterwards(monkeypatch)
     assert seen == [True, False]  # the second is compiled within the first
     assert gc.isenabled()
     assert timing.COMPILING.seconds() > before
+
+
+def test_a_terminal_shows_that_kernels_are_compiled_and_how_many(clock):
+    terminal = io.StringIO()
+    timing.show_compiling(terminal)
+    clock.begin()
+    clock.begin()  # a kernel that the first one calls
+    clock.end()
+    assert terminal.getvalue().endswith("compiling kernels, first use only: 2")
+    clock.end()
+    assert terminal.getvalue().endswith("\r\x1b[K")  # what follows begins on an empty line

@@ -17,6 +17,7 @@ import typer
 from .._version import __version__
 from ..support.errors import DecoError, error_dict
 from ..support.lazy import explain_missing_extras
+from ..support.timing import show_compiling
 from ..support.workers import raise_between_kernels
 from . import INTERRUPTED
 from .comparing import evaluate, gap, path, simulate
@@ -26,7 +27,7 @@ from .people import audit, keys, token
 from .recommend import index, recommend
 from .serve import serve
 from .set_up import demo, docs, selftest, warmup
-from .solving import bound, market, optimum, solve
+from .solving import bound, certify, market, optimum, solve
 from .study import reproduce, study
 from .trial import trial
 
@@ -64,7 +65,7 @@ def _program(
 
 
 PANELS: dict[str, tuple[Callable[..., None] | Commands, ...]] = {
-    "Plan and solve": (design, solve, recommend, market, optimum, bound),
+    "Plan and solve": (design, solve, recommend, market, optimum, bound, certify),
     "Compare policies": (evaluate, simulate, gap, path, index),
     "Trials and server": (trial, serve, token, keys, audit),
     "Studies and reproduction": (study, reproduce),
@@ -119,6 +120,8 @@ def run() -> None:
         if isinstance(stream, TextIOWrapper):
             with suppress(OSError):  # where a pipe was put in the place of a file
                 stream.reconfigure(errors="replace")
+    if sys.stderr.isatty():
+        show_compiling(sys.stderr)
     try:
         with explain_missing_extras():
             code = app(standalone_mode=False)

@@ -30,6 +30,7 @@ def evaluate(
     as_json: options.AsJson = False,
 ) -> None:
     """Evaluate policies exactly, over the prior or at a given truth."""
+    output.say_unruled(chosen.rules, as_json)
     if all(group.model.finite for group in chosen.context.problem.groups):
         output.note(size_note(chosen.context.problem))
     with support.show_progress() as report:
@@ -116,6 +117,7 @@ def simulate(
     as_json: options.AsJson = False,
 ) -> None:
     """Simulate policies on common random numbers."""
+    output.say_unruled(chosen.rules, as_json)
     output.refuse_segments(chosen.context.problem, out=out, episodes=episodes)
     if out is not None:
         _check_regret(chosen.context.problem)
@@ -242,21 +244,22 @@ def print_gap(result: bounds.Gap, problem: problems.Problem) -> None:
     names = ["shortfall", "congestion"]
     if result.unspent is not None:
         names.append("unspent")
-        print(f"  unspent    {result.unspent:.6f}   pulls not made and money left, at their prices")
+        print(
+            f"  unspent    {result.unspent:.6f}   unused pulls, money, resources, at their prices"
+        )
     titles = ["stage", *names, "so far"]
     running = result.running_loss
 
     def row(t: int) -> list[str]:
-        terms = result.stages[t]
-        numbers = [*(getattr(terms, name) for name in names), running[t]]
-        errors = [] if exact else [getattr(terms, f"{name}_se") for name in names]
-        return [str(terms.stage), *(f"{number:.6f}" for number in numbers + errors)]
+        errors = [] if exact else result.terms_se[t].tolist()
+        numbers = [*result.terms[t].tolist(), running[t], *errors]
+        return [str(t), *(f"{number:.6f}" for number in numbers)]
 
     print_stages(
         f"{output.title_of(problem)}: {result.policy}, {result.method}",
         titles if exact else [*titles, *(f"± {name}" for name in names)],
         row,
-        stages=len(result.stages),
+        stages=len(result.terms),
         most=GAP_ROWS,
         dots=True,
     )
@@ -307,7 +310,7 @@ def print_path(comparison: bounds.ComparedEpisode) -> None:
     print("short: shortfall, from arms pulled although their index is below the price")
     print("crowd: congestion, from arms worth the price that were not pulled")
     if episode.unspent is not None:
-        print("loss also counts pulls not made and, at the end, money left, both at their prices")
+        print("loss also counts pulls not made, resources not used and, at the end, money left")
     print("loss: sum of both up to this stage; over the whole horizon its expectation is")
     print(f"the upper bound {episode.upper_bound:.6f} minus the value of the policy (Theorem 1)")
 

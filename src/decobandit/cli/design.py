@@ -7,11 +7,25 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
+import typer
+
 from .. import designs, figures, support
 from .. import problem as problems
 from ..problem.tie_rules import DEFAULT_TIES
-from .options import AllowPolicy, AsJson, OutDrawing, Ties, Tolerance, Workers, argument, shown
-from .output import draw_either, ending_in, print_result, refuse_segments, say, title_of, written
+from .options import AllowPolicy, AsJson, Ties, Tolerance, Workers, argument, shown
+from .output import (
+    FIGURES,
+    PAGES,
+    check_report,
+    draw_either,
+    ending_in,
+    print_result,
+    refuse_segments,
+    say,
+    title_of,
+    write_report,
+    written,
+)
 from .tables import print_table
 
 File = Annotated[Path, argument("FILE", "Problem file with a design (.toml, .json).")]
@@ -22,8 +36,15 @@ MAX_ARM_ROWS = 12  # arms whose pulls are shown
 
 OutReport = Annotated[
     Path | None,
+    shown("FILE", "Report with bounds and other priors (.html, .pdf).", callback=check_report),
+]
+FILES = (".toml", ".json")
+Out = Annotated[
+    Path | None,
     shown(
-        "FILE", "Report with bound and sensitivity to priors (.html).", callback=ending_in(".html")
+        "FILE",
+        "Figure, or the calibrated design (.toml, .json).",
+        callback=ending_in(*FIGURES, *PAGES, *FILES),
     ),
 ]
 
@@ -31,6 +52,13 @@ OutReport = Annotated[
 def design(
     file: File,
     calibrate: Calibrate = None,
+    power: Annotated[float | None, shown("P", "Find the smallest horizon with this power.")] = None,
+    alpha: Annotated[
+        float | None, shown("ALPHA", "Type I error of --power.", show_default="0.05")
+    ] = None,
+    policy: Annotated[
+        str | None, shown("NAME", "Only this policy.", show_default="the file's")
+    ] = None,
     draws: Trials = None,
     seed: Annotated[
         int | None, shown("N", "Random seed.", min=0, show_default="the file's")
@@ -40,27 +68,74 @@ def design(
     allow_policy: AllowPolicy = None,
     workers: Workers = None,
     report: OutReport = None,
-    out: OutDrawing = None,
+    out: Out = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compute the operating characteristics of a design."""
+    """Compute operating characteristics of a design, or its sample size."""
+    saved = out if out is not None and out.suffix.lower() in FILES else None
+    _check_together(calibrate, power, alpha, saved)
     problem, wanted = designs.load_design(file)
-    designs.check_asked(wanted, file)
-    overrides = {"draws": draws, "seed": seed}
+    policies = None if policy is None else (policy,)
+    overrides = {"draws": draws, "seed": seed, "policies": policies}
     changes = {key: value for key, value in overrides.items() if value is not None}
     wanted = wanted.model_copy(update=changes)
-    settings = {"calibrate_to": calibrate, "ties": ties, "tol": tol}
+    designs.check_asked(wanted, file)
+    settings: dict[str, Any] = {"ties": ties, "tol": tol, "calibrate_to": calibrate}
     refuse_segments(problem, report=report, out=out)
-    result = _computed(problem, wanted, settings, file, report)
-    for line in result.notes:
-        say(line)
-    if result.interrupted:
-        say("interrupted: these are the policies and scenarios that were finished")
-    print_result(result, as_json, print_design)
-    if problem.segments:
-        return
-    title = f"Operating characteristics: {title_of(problem)}"
-    draw_either(out, partial(figures.characteristics_figure, result), title)
+    if power is not None:
+        size = _sized(problem, wanted, power, alpha, settings)
+        problem, result = size.result.problem, size.result
+        settings["calibrate_to"] = size.calibrate_to
+        if report is not None:
+            _write_report(problem, result.design, settings, file, report, size)
+        print_result(size, as_json, print_sample_size)
+    else:
+        result = _computed(problem, wanted, settings, file, report)
+        for line in result.notes:
+            say(line)
+        if result.interrupted:
+            say("interrupted: these are the policies and scenarios that were finished")
+        print_result(result, as_json, print_design)
+    if saved is not None:
+        problems.save_problem(problem, saved, design=result.calibrated)
+        written("design with its thresholds", saved)
+    elif not problem.segments:
+        title = f"Operating characteristics: {title_of(problem)}"
+        draw_either(out, partial(figures.characteristics_figure, result), title)
+
+
+def _sized(
+    problem: problems.Problem,
+    wanted: problems.Design,
+    power: float,
+    alpha: float | None,
+    settings: dict[str, Any],
+) -> designs.SampleSize:
+    """Find the smallest horizon of this power."""
+    with support.show_progress() as progress:
+        return designs.sample_size(
+            problem,
+            wanted,
+            power=power,
+            alpha=0.05 if alpha is None else alpha,
+            ties=settings["ties"],
+            tol=settings["tol"],
+            progress=progress,
+        )
+
+
+def _check_together(
+    calibrate: float | None, power: float | None, alpha: float | None, saved: Path | None
+) -> None:
+    """Refuse options that contradict or lack each other."""
+    if power is not None and calibrate is not None:
+        raise typer.BadParameter("--power: calibrates to --alpha; leave --calibrate out")
+    if alpha is not None and power is None:
+        raise typer.BadParameter("--alpha: give --power too, or use --calibrate ALPHA")
+    if saved is not None and power is None and calibrate is None:
+        raise typer.BadParameter(
+            f"--out: {saved} gets calibrated thresholds; give --calibrate ALPHA, or --power"
+        )
 
 
 def _computed(
@@ -71,22 +146,52 @@ def _computed(
     report: Path | None,
 ) -> designs.DesignResult:
     """Compute the characteristics and write the report, if requested."""
-    if report is None:
-        with support.show_progress() as report_progress:
-            return designs.operating_characteristics(
-                problem, wanted, **settings, progress=report_progress
-            )
+    if report is not None:
+        return _write_report(problem, wanted, settings, file, report)
+    with support.show_progress() as progress:
+        return designs.operating_characteristics(problem, wanted, **settings, progress=progress)
+
+
+def _write_report(
+    problem: problems.Problem,
+    wanted: problems.Design,
+    settings: dict[str, Any],
+    file: Path,
+    report: Path,
+    size: designs.SampleSize | None = None,
+) -> designs.DesignResult:
+    """Compute what a report says and write it; `size`: the search for its horizon."""
     from ..designs.reporting import study_design
     from ..figures.design_report import study_page
 
     text = file.read_text(encoding="utf-8-sig")  # now: it may have changed when the work is done
-    with support.show_progress() as report_progress:
-        study = study_design(problem, wanted, **settings, progress=report_progress)
+    with support.show_progress() as progress:
+        study = study_design(problem, wanted, **settings, progress=progress)
     for line in study.left_out:
         say(f"left out of the report: {line}")
-    support.write_whole(report, study_page(study, file.name, text))
-    written("report", report)
+    write_report(report, study_page(study, file.name, text, size))
     return study.result
+
+
+def print_sample_size(size: designs.SampleSize) -> None:
+    """Print the horizons that were tried, and the smallest that reaches the power."""
+    rows = [
+        [
+            f"{one.horizon:,}",
+            f"{one.power:.4f}" + (f" ± {one.power_se:.4f}" if one.draws else ""),
+            "-" if one.type_i_error is None else f"{one.type_i_error:.4f}",
+            "-" if one.threshold is None else f"{one.threshold:.6f}",
+            "exact" if one.draws is None else f"{one.draws:,}",
+        ]
+        for one in size.tried
+    ]
+    titles = ["stages", "power", "type I error", "threshold", "trials"]
+    print_table(f"{size.policy}: horizons tried", titles, rows)
+    print("power: a best arm is declared, in the scenario where that is least likely")
+    print(
+        f"{size.horizon} stages: power {size.best.power:.4f}, at least {size.target:g}; "
+        f"threshold {size.best.threshold:.6f}"
+    )
 
 
 def print_design(result: designs.DesignResult) -> None:
@@ -104,7 +209,9 @@ def print_design(result: designs.DesignResult) -> None:
     what = "better than control" if result.design.control is not None else "best"
     by = VALUES[result.design.compare]
     print(f"power, type I error: some arm is declared {what}, by the {by}")
+    print(f"best declared: a best arm that is {what}; wrong declared: one that is not")
     print(f"select best: a best arm has the largest posterior {by} at the end")
+    print("predictable: share of allocations that are guessed from all earlier outcomes")
     print("--json has bias and RMSE of the estimates too")
     for threshold in result.calibration:
         error = (
@@ -119,7 +226,7 @@ def print_design(result: designs.DesignResult) -> None:
             f"at most {threshold.alpha}{sure})"
         )
     if result.calibration:
-        print("a trial uses these thresholds only if its file has them")
+        print("a trial uses these thresholds if its file has them: --out FILE.toml")
 
 
 def _print_scenario(result: designs.DesignResult, scenario: designs.ScenarioResult) -> None:
@@ -129,13 +236,15 @@ def _print_scenario(result: designs.DesignResult, scenario: designs.ScenarioResu
     earned = "good" if result.problem.is_binary else "reward"
     kind = "type I error" if scenario.null else "power"
     title = f"{scenario.name}: {truth}" + (" (null)" if scenario.null else "")
-    names = [f"pulls of {arm.name}" for arm in result.problem.arms[:MAX_ARM_ROWS]]
-    labels = [earned, f"{earned} sd", "best share", "select best", kind, "size", "stopped"]
+    arms = result.problem.arms[:MAX_ARM_ROWS]
+    labels = [earned, f"{earned} sd", "best share", "select best", kind]
+    labels += ["best declared", "wrong declared"]
+    labels += [f"{arm.name} declared" for arm in arms] + ["size", "stopped", "predictable"]
     labels += [] if result.problem.budget is None else ["spent", "spent, 5% to 95%"]
-    labels += names
+    labels += [f"pulls of {arm.name}" for arm in arms]
     for columns in _fitting(labels, [_column(row) for row in scenario.policies]):
         titles = ["", *(policy for policy, *_ in columns)]
-        cells = [values[: len(labels)] for _, *values in columns]
+        cells = [values for _, *values in columns]
         print_table(title, titles, zip(labels, *cells, strict=True), text=[""], narrow=True)
     if result.problem.n_arms > MAX_ARM_ROWS:
         print(f"pulls of the first {MAX_ARM_ROWS} arms; --json has all of them")
@@ -185,9 +294,11 @@ def _column(row: designs.Characteristics) -> list[str]:
         f"{row.good_sd:.2f}",
         with_error("best_share", 3),
         with_error("select_best", 3),
-        with_error("reject", 4),
+        *(with_error(name, 4) for name in ("reject", "reject_best", "reject_wrong")),
+        *(f"{p:.4f}" for p in row.reject_by_arm[:MAX_ARM_ROWS]),
         with_error("size", 1),
         with_error("stopped", 3),
+        with_error("predictability", 3),
         *_money(row, with_error),
-        *(f"{n:.1f}" for n in row.pulls),
+        *(f"{n:.1f}" for n in row.pulls[:MAX_ARM_ROWS]),
     ]

@@ -70,6 +70,16 @@ def say(line: str) -> None:
     print(line, file=sys.stderr)
 
 
+def say_unruled(rules: problems.Rules | None, as_json: bool) -> None:
+    """Say first that the rules of a design are not played: looks and stops change what is earned.
+
+    On standard output, or beside JSON on standard error.
+    """
+    if rules is not None and rules != problems.Rules():
+        line = "policies play without the rules of the design here; deco design plays under them"
+        print(line, file=sys.stderr if as_json else sys.stdout)
+
+
 def note(line: str) -> None:
     """Print a line on standard error if that is a terminal."""
     if sys.stderr.isatty():
@@ -134,6 +144,27 @@ def ending_in(*endings: str) -> Callable[[Path | None], Path | None]:
         return path
 
     return check
+
+
+def check_report(path: Path | None) -> Path | None:
+    """Refuse a report of another kind, or PDF where nothing can print it."""
+    ending_in(".html", ".pdf")(path)
+    if path is not None and path.suffix.lower() == ".pdf":
+        from ..figures.pdf import check_pdf
+
+        check_pdf()
+    return path
+
+
+def write_report(path: Path, page: str) -> None:
+    """Write a report, a self-contained page, as HTML or PDF."""
+    if path.suffix.lower() == ".pdf":
+        from ..figures.pdf import write_pdf
+
+        write_pdf(page, path)
+    else:
+        support.write_whole(path, page)
+    written("report", path)
 
 
 check_drawing = ending_in(*FIGURES, *PAGES)

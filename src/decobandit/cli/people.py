@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 token = Commands(name="token", help="Create, list and revoke tokens for 'deco serve'.")
 
 TokenName = Annotated[str, argument("NAME", "Name of the token.")]
-Role = Literal["admin", "operator", "viewer"]
+Role = Literal["admin", "operator", "viewer", "app"]
 
 
 @token.command()
@@ -27,7 +27,9 @@ Role = Literal["admin", "operator", "viewer"]
 def new(
     store: trials.Store,
     name: TokenName,
-    role: Annotated[Role, typer.Option(help="Operators are blinded, viewers only read.")],
+    role: Annotated[
+        Role, typer.Option(help="Operators are blinded, viewers read, apps ask, tell.")
+    ],
     days: Annotated[int, shown("N", "Days until it expires.")] = 90,
     trial: Annotated[
         list[str] | None,

@@ -144,20 +144,18 @@ class Source:
     problem: problems.Problem
     solution: prices.DualSolution | None = None
     ties: problems.TieRule | None = None
-    rules: problems.Rules | None = None  # of the design in a problem file
+    design: problems.Design | None = None  # in a problem file
 
 
 def from_problem(**options: Any) -> Source:
-    """Return the problem of a file or of options, and the rules of its design."""
-    return Source(problem_from(**options), rules=_rules_in(options["problem"]))
-
-
-def _rules_in(file: Path | None) -> problems.Rules | None:
-
-    if file is None:
-        return None
-    _, design = problems.designed_from_dict(problems.read_tree(file), source=str(file))
-    return None if design is None else design.rules
+    """Return the problem of a file or of options, and its design."""
+    file = options["problem"]
+    design = (
+        None
+        if file is None
+        else problems.designed_from_dict(problems.read_tree(file), source=str(file))[1]
+    )
+    return Source(problem_from(**options), design=design)
 
 
 def from_problem_or_solution(**options: Any) -> Source:
@@ -223,7 +221,12 @@ class Chosen:
 
     context: policies.Context
     policies: tuple[str, ...]
-    rules: problems.Rules | None = None  # of the design in the problem file
+    design: problems.Design | None = None  # in the problem file
+
+    @property
+    def rules(self) -> problems.Rules | None:
+        """The rules of the design."""
+        return None if self.design is None else self.design.rules
 
     @property
     def policy(self) -> str:
@@ -245,14 +248,15 @@ def takes_policies(
 
         if saved == "policy" and source.solution is not None:
             return _as_saved(source, policy, tol)
-        names = policies.serving(source.problem, default) if policy is None else _names(policy)
+        serving = policies.serving(source.problem, default)
+        names = (serving or default) if policy is None else _names(policy)
         if not several and len(names) > 1:
             raise typer.BadParameter(f"--policy: {', '.join(names)}: give one policy")
         policies.check_policies(names)
         if policy is None and source.problem.stages > QUICK_STAGES:
             _announce_tuning(names)
         context = context_of(source.problem, tol, ties=ties, fixed_solution=source.solution)
-        return Chosen(context, names, source.rules)
+        return Chosen(context, names, source.design)
 
     extra = [
         option("source", Source),

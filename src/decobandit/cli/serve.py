@@ -25,6 +25,9 @@ def serve(
     cors_origin: Annotated[
         list[str] | None, shown("ORIGIN", "Site whose pages may use the API.")
     ] = None,
+    draw_ahead: Annotated[
+        int, typer.Option(min=0, help="Allocations of each trial drawn ahead for flags.")
+    ] = 0,
     no_auth: Annotated[bool, typer.Option("--no-auth", help="Local use without tokens.")] = False,
     rate: Annotated[int, typer.Option(min=1, help="Requests per second per client.")] = 500,
     signing_key: Annotated[
@@ -56,6 +59,7 @@ def serve(
             allowed_hosts=hosts,
             cors_origins=cors_origin or (),
             signing_key=key,
+            draw_ahead=draw_ahead,
         )
         counted = app.state.metrics
         set_up_log(log_format, verbose=verbose, dropped=counted.log_lines_dropped.inc)

@@ -1,7 +1,8 @@
-"""`deco solve`, `optimum`, `bound`, `market`: prices, bounds and the exact optimum of a problem."""
+"""`deco solve`, `certify`, `optimum`, `bound`, `market`: prices, bounds, certificates, optimum."""
 
 from __future__ import annotations
 
+import json
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -96,6 +97,30 @@ def print_resource_prices(solution: prices.DualSolution) -> None:
         resources = solution.resource_prices[stage]
         rows.append([str(stage), *(f"{price:.6f}" for price in (pull, *resources))])
     print_table("prices", ["stage", "a pull", *names], rows)
+
+
+# -- `deco certify`: a bound that anybody can check ------------------------------------------------
+
+
+@takes_problem
+def certify(
+    problem: problems.Problem,
+    out: Annotated[
+        Path, shown("FILE", "Write the certificate (.json).", callback=ending_in(".json"))
+    ],
+    tol: Tolerance = 1e-4,
+    grid: Annotated[
+        int | None, shown("N", "Grid points per stage (0 = exact).", show_default="if needed")
+    ] = None,
+) -> None:
+    """Write a certificate of the upper bound, to be checked anywhere."""
+    refuse_segments(problem, out=out)
+    bounds.check_certifiable(problem)
+    tree = bounds.certificate(solve_shown(problem, tol, grid))
+    support.write_whole(out, json.dumps(tree, indent=1, allow_nan=False) + "\n")
+    written("certificate", out)
+    print(f"no policy can earn more than {float.fromhex(tree['bound']):.6f}")
+    print(f"to check it: python -m decobandit.bounds.certificate_checker {out}")
 
 
 # -- `deco optimum`: the exact optimum, where the problem is small enough --------------------------

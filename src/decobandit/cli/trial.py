@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from dataclasses import dataclass
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
 import typer
 
+from .. import support
 from ..policies.names import DEFAULT_POLICY
 from .options import (
     SIGNED_ARGUMENTS,
@@ -25,7 +28,7 @@ from .options import (
     argument,
     shown,
 )
-from .output import print_json, said_of, say
+from .output import ending_in, print_json, said_of, say, written
 from .problem_options import Chosen, takes_policies
 from .taking import option, options_of, with_options
 from .trial_access import (
@@ -143,7 +146,7 @@ def allocations(here: Trial, as_json: AsJson = False) -> None:
         print("no allocations yet: deco trial ask TRIAL")
 
 
-# -- `deco trial close`, `reopen`, `archive`, `limits` and `unmask` --------------------------------
+# -- `deco trial close`, `lock`, `limits`, `unmask`, `review` and others --------------------------
 
 
 @changes_trial
@@ -165,6 +168,44 @@ def archive(here: Trial, reason: OptionalReason = None, **request: Unpack[Reques
 
 
 @changes_trial
+def lock(here: Trial, reason: OptionalReason = None, **request: Unpack[Request]) -> Summary:
+    """Refuse every change of a closed trial."""
+    return here.lock(reason=reason, **request)
+
+
+@changes_trial
+def unlock(here: Trial, reason: Reason, **request: Unpack[Request]) -> Summary:
+    """Permit changes again; by another person than locked it."""
+    return here.unlock(reason=reason, **request)
+
+
+@changes_trial
+def review(
+    here: Trial,
+    up_to: Annotated[int, shown("N", "Number of the last event that was reviewed.")],
+    note: Annotated[str | None, shown("TEXT", "Note, for the log.")] = None,
+    **request: Unpack[Request],
+) -> Summary:
+    """Record that the audit trail was reviewed up to an event."""
+    return here.review(up_to=up_to, note=note, **request)
+
+
+@takes_trial
+def certify(
+    here: Trial,
+    out: Annotated[
+        Path, shown("FILE", "Write the certificate (.json).", callback=ending_in(".json"))
+    ],
+) -> None:
+    """Write the certificate of the bound that the log keeps."""
+    tree = here.certificate
+    if tree is None:
+        raise typer.BadParameter("the log of this trial has no certificate of its bound")
+    support.write_whole(out, json.dumps(tree, indent=1, allow_nan=False) + "\n")
+    written("certificate", out)
+
+
+@changes_trial
 def limits(
     here: Trial,
     reason: Reason,
@@ -172,6 +213,9 @@ def limits(
     max_cancelled: Annotated[int | None, shown("N", "Limit of cancelled allocations.")] = None,
     max_unmasked: Annotated[
         int | None, shown("N", "Limit of unmaskings per person and day.")
+    ] = None,
+    unmask_role: Annotated[
+        str | None, shown("ROLE", "Role that may unmask: admin, operator or any.")
     ] = None,
     **request: Unpack[Request],
 ) -> Summary:
@@ -181,14 +225,22 @@ def limits(
         max_open=max_open,
         max_cancelled=max_cancelled,
         max_unmasked=max_unmasked,
+        unmask_role=unmask_role,
         **request,
     )
 
 
 @changes_trial
-def unmask(here: Trial, slot: Slot, reason: Reason, **request: Unpack[Request]) -> Allocation:
+def unmask(
+    here: Trial,
+    slot: Slot,
+    category: Annotated[str, shown("KIND", "planned, emergency or inadvertent.")],
+    reason: Reason,
+    role: Annotated[str | None, shown("ROLE", "Role of the user.")] = None,
+    **request: Unpack[Request],
+) -> Allocation:
     """Reveal the arm of an allocation; the log records why."""
-    return here.unmask(slot, reason=reason, **request)
+    return here.unmask(slot, category=category, reason=reason, role=role, **request)
 
 
 # -- `deco trial`: ask for the next arm, tell what happened, and check that nothing was lo----------
@@ -222,14 +274,18 @@ def new(
     max_open: Annotated[int | None, _limit(50, "Limit of pending allocations.")] = None,
     max_cancelled: Annotated[int | None, _limit(20, "Limit of cancelled allocations.")] = None,
     bound: Bound = None,
+    design_report: Annotated[
+        Path | None, shown("FILE", "Report of the design, whose hash the log keeps.")
+    ] = None,
     by: By = None,
     db: Db = None,
     as_json: AsJson = False,
 ) -> None:
     """Create a trial in the database."""
+    report = None if design_report is None else sha256(design_report.read_bytes()).hexdigest()
     with database(db) as store:
         from ..trials.requests import actor_of
-        from ..trials.settings import chosen_limits, default_limits, settings_from
+        from ..trials.settings import Origin, chosen_limits, default_limits, settings_from
         from ..trials.trial import new_trial
 
         context = chosen.context
@@ -240,6 +296,7 @@ def new(
             seed=seed,
             by=actor_of(user(by)),
             limits=chosen_limits(default_limits(context.problem), max_open, max_cancelled),
+            origin=Origin.of(chosen.design, report),
         )
         if as_json:
             print_json(_plan(trial, store))
@@ -421,7 +478,7 @@ arm.command()(add)
 arm.command(name="close")(close_arm)
 trial.add_typer(arm)
 
-LIFE = (close, reopen, archive, limits, unmask)
+LIFE = (close, reopen, archive, lock, unlock, limits, unmask, review, certify)
 RECORD = (report, export, verify, replay, checkpoint, backup)
 for command in (ask, tell, cancel, correct, status, allocations, *LIFE, *RECORD):
     signed = command in (tell, correct)  # outcomes may be negative numbers

@@ -10,7 +10,16 @@ import typer
 
 from .. import support, trials
 from .options import AllowPolicy, AsJson, Db, argument, shown
-from .output import check_writable, ending_in, print_json, print_result, say, written
+from .output import (
+    check_report,
+    check_writable,
+    ending_in,
+    print_json,
+    print_result,
+    say,
+    write_report,
+    written,
+)
 from .people import DEFAULT_KEY, KEY_VARIABLE, print_people, private_key, public_key
 from .tables import MOST_ROWS, print_table
 from .trial_access import By, database, opened, takes_store, takes_trial, user
@@ -212,7 +221,7 @@ def end_with(ok: bool) -> None:
 
 
 OutPage = Annotated[
-    Path | None, shown("FILE", "Write the report (.html).", callback=ending_in(".html"))
+    Path | None, shown("FILE", "Write the report (.html, .pdf).", callback=check_report)
 ]
 Control = Annotated[str | None, shown("ARM", "Control arm.", show_default="the first arm")]
 LateAfter = Annotated[float, shown("HOURS", "Delay after which outcomes are late.", min=0.01)]
@@ -233,8 +242,7 @@ def report(
     content = here.report(control=control, late_after=late_after)
     on_record(here, "report", False, user(by))
     if out is not None:
-        support.write_whole(out, trial_page(content))
-        written("report", out)
+        write_report(out, trial_page(content))
     if as_json:
         print_json(content.to_dict())
     elif out is None:

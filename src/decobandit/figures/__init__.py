@@ -1,4 +1,4 @@
-"""Figures by matplotlib and plotly: returned, never shown.
+"""Figures by matplotlib and plotly: returned; only `show_figure` opens a window.
 
 Imports `designs` and what is below it.
 """
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from .plots import legend_below as legend_below
     from .plots import new_figure as new_figure
     from .plots import save_figure as save_figure
+    from .plots import show_figure as show_figure
     from .result_figures import batch_figure as batch_figure
     from .result_figures import characteristics_figure as characteristics_figure
     from .result_figures import expected_shares as expected_shares

@@ -19,18 +19,14 @@ from .._version import __version__
 from ..bounds import MEANINGS, BoundValue
 from ..designs.reporting import DesignStudy
 from ..designs.results import Calibrated, Characteristics, DesignResult, ScenarioResult
+from ..designs.sizing import SampleSize
 from ..policies import BASELINE_POLICY, RULES
 from ..problem import NO_UNKNOWN_MEANS, ArmModel, Problem, Rules, described_truth, has_unknown_means
 from .palette import policy_styles
 from .report_page import POLICY, Cell, paragraph, render_page, render_parts, table
-from .svg_figures import Interval, density_figure, interval_figure, marked_policy
+from .svg_figures import Interval, Plot, density_figure, interval_figure, marked_policy
 
-STOPS = {
-    "superiority": "at least: the trial stops, the arm is declared",
-    "inferiority": "at most: the arm is dropped",
-    "futility": "at most for every arm: the trial stops",
-    "equivalence": "at least, that the arms differ by less than the margin: the trial stops",
-}
+STOPS = {rule.setting: rule.stops for rule in RULES if rule.stops}
 VALUES = {"reward": "expected reward of a pull", "outcome": "mean outcome"}  # arms are compared by
 
 
@@ -38,6 +34,8 @@ def rule_facts(rules: Rules, *, tested: bool = True) -> list[tuple[str, object]]
     """Return names and values of the rules, without stopping."""
     test = rules.final_test
     level = "threshold" if test.kind == "posterior" else "alpha"
+    by_policy = {} if rules.threshold_key == "stop.superiority" else rules.thresholds
+    levels = _levels(by_policy) if by_policy else f"{test.level:.6g}"
     stated = (rule.fact(rules) for rule in RULES)
     return [
         ("Control", rules.control or "none"),
@@ -46,14 +44,23 @@ def rule_facts(rules: Rules, *, tested: bool = True) -> list[tuple[str, object]]
         ("Looks", _looks(rules)),
         ("Arms are compared by", VALUES[rules.compare]),
         ("Margin", f"{rules.margin:g}"),
-        ("Final test", f"{test.kind}, {level} {test.level:g}" if tested else "none"),
+        ("Final test", f"{test.kind}, {level} {levels}" if tested else "none"),
     ]
+
+
+def _levels(thresholds: Mapping[str, float]) -> str:
+    return ", ".join(f"{level:.6g} ({policy})" for policy, level in thresholds.items())
 
 
 def stopping(rules: Rules) -> Markup:
     """Return the table of stopping rules."""
+    thresholds = rules.thresholds if rules.threshold_key == "stop.superiority" else None
     rows = [
-        [name, f"{value:g}", STOPS[name]]
+        [
+            name,
+            _levels(thresholds) if thresholds and name == "superiority" else f"{value:.6g}",
+            STOPS[name],
+        ]
         for name, value in rules.stop.model_dump().items()
         if value is not None
     ]
@@ -113,8 +120,22 @@ def _scenario(scenario: ScenarioResult, result: DesignResult, arms: list[str]) -
         "rows": [_row(row, equal) for row in scenario.policies],
         "good": _figure(scenario, "good", f"{result.earned} per trial", equal),
         "reject": _figure(scenario, "reject", declares[0].lower() + declares[1:], equal),
+        "declared": _declared(scenario, arms, declares),
         "pulls": _by_arm("Policy", names, arms, pulls, caption="Pulls of each arm: mean (SD)"),
     }
+
+
+def _declared(scenario: ScenarioResult, arms: list[str], declares: str) -> Markup:
+    """Return the table of probabilities to declare: some arm, the right one, each arm."""
+    overall = {declares: "reject", "A best arm": "reject_best", "A wrong arm": "reject_wrong"}
+    cells = [
+        [with_error(getattr(row, name), _error(row, name), 3) for name in overall.values()]
+        + [f"{p:.3f}" for p in row.reject_by_arm]
+        for row in scenario.policies
+    ]
+    names = [row.policy for row in scenario.policies]
+    caption = "Probability to declare: in the trial, then in each comparison"
+    return _by_arm("Policy", names, [*overall, *arms], cells, caption=caption)
 
 
 def _by_arm(
@@ -163,6 +184,7 @@ def _row(row: Characteristics, equal: Characteristics | None) -> list[Cell]:
         with_error(row.reject, _error(row, "reject"), 3),
         f"{row.size:.1f} ({row.size_sd:.1f})",
         _share(row.stopped),
+        _share(row.predictability),
     ]
 
 
@@ -171,9 +193,13 @@ def _error(row: Characteristics, name: str) -> float:
     return error if isinstance(error, float) else 0.0
 
 
-def with_error(value: float, error: float, digits: int) -> str:
+def with_error(value: float | None, error: float, digits: int) -> str:
     """Format a number, ± its standard error if there is one."""
-    return f"{value:.{digits}f}" + (f" ± {error:.{digits}f}" if error else "")
+    return (
+        "–"
+        if value is None
+        else f"{value:.{digits}f}" + (f" ± {error:.{digits}f}" if error else "")
+    )
 
 
 def _share(value: float | None) -> str:
@@ -213,14 +239,18 @@ LIBRARIES = ("numpy", "scipy", "numba")
 REPORT = "report.html"  # as the commands of a report call it
 
 
-def study_page(study: DesignStudy, name: str, text: str) -> str:
-    """Return the report of a computed design study; the file of name and text is printed in it."""
+def study_page(study: DesignStudy, name: str, text: str, size: SampleSize | None = None) -> str:
+    """Return the report of a computed design study; the file of name and text is printed in it.
+
+    `size`: the search that found the horizon.
+    """
     return design_page(
         study.result,
         bound=study.bound,
         sensitivity=study.sensitivity,
         left_out=study.left_out,
-        again=["deco --version", study.command(name, REPORT)],
+        again=["deco --version", study.command(name, REPORT, size)],
+        size=size,
         file=(name, text),
         question=study.result.design.question,
     )
@@ -234,6 +264,7 @@ def design_page(
     again: Sequence[str] = (),
     file: tuple[str, str] | None = None,
     left_out: Sequence[str] = (),
+    size: SampleSize | None = None,
     title: str = "Report of a design",
     question: str = "",
 ) -> str:
@@ -241,7 +272,8 @@ def design_page(
 
     `bound`: on any policy, under the priors. `sensitivity`: the same design with other priors, by
     what is different. `again`: commands that compute the report again, `file`: name and text of the
-    file that they read. `left_out`: what is missing, and why. `question`: what the trial asks.
+    file that they read. `left_out`: what is missing, and why. `size`: the search that found the
+    horizon. `question`: what the trial asks.
     """
     problem, design = result.problem, result.design
     variants = sensitivity or {}
@@ -256,10 +288,12 @@ def design_page(
         result=result,
         question=question or _question(result),
         rules=_rules(result),
-        stopping=stopping(design),
+        stopping=stopping(result.calibrated),
         binary=problem.is_binary,
         priors=_priors(problem),
         densities=_densities(problem),
+        size=size,
+        power_curve=None if size is None else _power_curve(size),
         characteristics=characteristics(result),
         bound=bound,
         bound_meaning=None if bound is None else MEANINGS[bound.kind],
@@ -293,9 +327,25 @@ def _rules(result: DesignResult) -> list[tuple[str, object]]:
     return [
         ("Policies", ", ".join(design.policies) or BASELINE_POLICY),
         ("Stages", f"{problem.horizon}, {pulls} each"),
-        *rule_facts(design, tested=has_unknown_means(problem)),
+        *rule_facts(result.calibrated, tested=has_unknown_means(problem)),
         ("Ties", result.ties),
     ]
+
+
+def _power_curve(size: SampleSize) -> Markup:
+    """Draw the power at every horizon that was tried, and the power asked for."""
+    full = size.result.design.draws
+    points = [(one.horizon, one.power) for one in size.tried if one.draws in (None, full)]
+    horizons, powers = map(list, zip(*sorted(points), strict=True))
+    plot = Plot((0.0, 1.05 * horizons[-1]), (0.0, 1.0), height=150.0, top=28.0)
+    plot.axis_left("power")
+    colour = policy_styles([size.policy])[size.policy].colour
+    plot.rule((0.0, size.target), (plot.x[1], size.target), stroke_dasharray="4 3")
+    plot.line(horizons, powers, colour)
+    for horizon, power in zip(horizons, powers, strict=True):
+        plot.dot(horizon, power, colour, radius=3.0)
+    plot.axis_below("stages")
+    return plot.svg(f"Power by the number of stages; {size.target:g} at {size.horizon}")
 
 
 def _priors(problem: Problem) -> list[list[str]]:

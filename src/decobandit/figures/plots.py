@@ -78,6 +78,19 @@ def save_figure(figure: Figure, path: str | Path, *, dark: bool = False) -> None
     write_whole(file, content.getvalue())
 
 
+def show_figure(figure: Figure) -> None:
+    """Open a figure in a window, as a script does at its end; without a display, do nothing."""
+    from matplotlib import pyplot as plt
+
+    if plt.get_backend().lower() == "agg":
+        return
+    window = plt.figure().canvas.manager
+    assert window is not None
+    window.canvas.figure = figure
+    figure.set_canvas(window.canvas)
+    plt.show()
+
+
 def dark_name(path: Path) -> Path:
     """Return the name of a figure's dark variant, such as `figure-dark.png`."""
     return path.with_stem(f"{path.stem}{DARK_ENDING}")

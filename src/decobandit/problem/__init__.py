@@ -79,6 +79,9 @@ if TYPE_CHECKING:
     from .models.normal import DriftModel as DriftModel
     from .models.normal import NormalModel as NormalModel
     from .models.normal import NormalNormal as NormalNormal
+    from .models.normal import normal_excess as normal_excess
+    from .models.normal_gamma import NormalGamma as NormalGamma
+    from .models.normal_gamma import NormalGammaModel as NormalGammaModel
     from .models.poisson import GammaPoisson as GammaPoisson
     from .models.poisson import PoissonModel as PoissonModel
     from .models.two_level import TwoLevel as TwoLevel
@@ -108,7 +111,6 @@ if TYPE_CHECKING:
     from .state import Seen as Seen
     from .state import State as State
     from .state import arm_position as arm_position
-    from .state import check_state as check_state
     from .state import check_stats as check_stats
     from .states import States as States
     from .states import is_paid as is_paid
@@ -125,7 +127,6 @@ if TYPE_CHECKING:
     from .truth import KindTruth as KindTruth
     from .truth import Truth as Truth
     from .truth import check_kind_truth as check_kind_truth
-    from .truth import check_truth as check_truth
     from .truth import described_truth as described_truth
     from .truth import plain_truth as plain_truth
     from .truth import true_means as true_means

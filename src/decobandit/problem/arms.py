@@ -41,6 +41,7 @@ from .models.categorical import DirichletCategorical
 from .models.exponential import GammaExponential
 from .models.markov import Chain, MarkovArm
 from .models.normal import NormalNormal
+from .models.normal_gamma import NormalGamma
 from .models.poisson import GammaPoisson
 from .models.two_level import TwoLevel
 
@@ -49,6 +50,7 @@ AnyPrior = (
     BetaBernoulli
     | DirichletCategorical
     | NormalNormal
+    | NormalGamma
     | GammaPoisson
     | GammaExponential
     | MarkovArm

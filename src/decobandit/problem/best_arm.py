@@ -1,8 +1,8 @@
 """Expected reward of always pulling the best arms: the reference for regret.
 
-An arm's mean reward at stage t is X_a = bad_t + theta_a (good_t - bad_t), theta_a beta distributed;
-of other kinds X_a = base_t + factor_t times the arm's mean. With N(x) the number of arms whose mean
-is above x, the expected sum of the m largest means is
+An arm's mean reward at stage t is X_a = base_t + factor_t times the mean of its outcomes, which has
+the law of the prior. With N(x) the number of arms whose mean reward is above x, the expected sum of
+the m largest is
 
     E[X_(1) + ... + X_(m)] = m low + integral over [low, high] of E[min(N(x), m)] dx
 
@@ -17,68 +17,61 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from ..support import Floats, integral
+from ..support import Floats
 from .groups import Group
 from .model import Problem
 
-ACCURACY = 1e-13  # of each panel of the integral, in units of the range of the means
-MAX_PANELS = 60
+MAX_PANELS = 160
 SAME_MEAN = 1e-12  # posterior means closer than this are equal
 # where a distribution function bends: the integral is cut there, or a narrow one would be missed
-_QUANTILES = np.array([1e-9, 1e-5, 1e-3, 0.05, 0.3, 0.7, 0.95, 1 - 1e-3, 1 - 1e-5, 1 - 1e-9])
-_ENDS = np.array([1e-14, 1 - 1e-14])  # beyond them nothing counts
-REACH, NODES = 3.2, 49  # of the rule between two of them, where there are other outcomes
-ERRORS = 2.0  # of the means of all arms, that the rule may be off by
+QUANTILES = np.array([1e-9, 1e-5, 1e-3, 0.05, 0.3, 0.7, 0.95, 1 - 1e-3, 1 - 1e-5, 1 - 1e-9])
+ENDS = np.array([1e-14, 1 - 1e-14])  # quantiles beyond which the integral is cut off
+REACH, NODES = 3.2, 49  # of the double exponential rule in each panel
+ERROR_MARGIN = 2.0  # times the error that the rule makes in the means of all arms, which are known
 
 
 def best_mean_reward(problem: Problem, truth: Sequence[float] | None = None) -> float | None:
     """Return the expected reward of always pulling the arms of largest mean and deploying the best.
 
-    Over the prior, or at the success probabilities `truth` (arms,). None where arms have tables of
-    last rewards, or states of their own: what is best then depends on the whole history, and regret
-    is not defined.
+    Over the prior, or at the true means `truth` (arms,). None where arms have tables of last
+    rewards, or are Markov arms: what is best then depends on the whole history, and regret is not
+    defined.
     """
-    if not _has_best_arm(problem):
-        return None
-    if not problem.is_binary:
-        return _best_of_kinds(problem)[0]
-    pulls, times = _best_pulls(problem)
-    if truth is None:
-        return float((times * pulls * best_mean_per_pull(problem)).sum())
-    arms = [problem.groups[k] for k in problem.group_of_arm]
-    good = np.array([arm.reward_good for arm in arms])  # (arms, stages)
-    bad = np.array([arm.reward_bad for arm in arms])
-    means = np.sort(bad + np.array(truth)[:, None] * (good - bad), axis=0)[::-1]
-    return float(sum(times[t] * means[:m, t].sum() for t, m in enumerate(pulls)))
+    if truth is not None:
+        best = best_true_rewards(problem, np.array([truth], dtype=float))
+        return None if best is None else float(best[0])
+    return _best_with_error(problem)[0] if _has_best_arm(problem) else None
 
 
 def best_mean_bound(problem: Problem) -> float | None:
     """Return an upper bound on every policy: the best mean reward plus its integration error."""
-    if problem.is_binary or not _has_best_arm(problem):
-        return best_mean_reward(problem)
-    return sum(_best_of_kinds(problem))
+    return sum(_best_with_error(problem)) if _has_best_arm(problem) else None
 
 
 @lru_cache(maxsize=8)
 def best_mean_per_pull(problem: Problem) -> Floats:
     """Return the expected mean reward of a pull of the best arms, (stages,), over the prior."""
-    good = np.array([group.reward_good for group in problem.groups])  # (groups, stages)
-    bad = np.array([group.reward_bad for group in problem.groups])
-    sums = _Sums(problem)
-    stages = enumerate(_best_pulls(problem)[0].tolist())
-    means = np.array([sums(good[:, t], bad[:, t], m) / m for t, m in stages])
+    best = _Largest(problem)
+    means = np.array([best(t, m)[0] / m for t, m in enumerate(_best_pulls(problem)[0].tolist())])
     means.flags.writeable = False  # kept for later calls
     return means
 
 
+def best_mean_moments(problem: Problem, stage: int = 0) -> tuple[float, float]:
+    """Return E and E of the square of the largest mean reward of a pull at a stage."""
+    rewards = _rewards(problem, stage)
+    first, second = (sum_of_largest(problem, rewards, 1, power=power)[0] for power in (1, 2))
+    return first, second
+
+
 def _has_best_arm(problem: Problem) -> bool:
-    known = all(group.model.has_law and group.terminal is None for group in problem.groups)
-    known &= not problem.is_restless
-    return known and not problem.may_wait  # with a budget, the best arm may be too dear
+    has_laws = all(group.model.has_law and group.terminal is None for group in problem.groups)
+    # with a budget, the best arm may be too dear
+    return has_laws and not problem.is_restless and not problem.may_wait
 
 
 def _best_pulls(problem: Problem) -> tuple[npt.NDArray[np.int64], Floats]:
-    """How many of the best arms are pulled at every stage, and how often each of them."""
+    """Return how many of the best arms are pulled at every stage, and the pulls of each."""
     # the best arm takes the whole of a batch; single pulls go to as many arms
     units = np.append(np.full(problem.horizon, problem.unit), 1)[: problem.stages]
     if problem.repeat:
@@ -90,7 +83,7 @@ def _best_pulls(problem: Problem) -> tuple[npt.NDArray[np.int64], Floats]:
 def best_true_rewards(problem: Problem, means: Floats) -> Floats | None:
     """Reward of pulling the arms of largest mean at every stage, at true means (E, arms): (E,).
 
-    Arms of any kind; None where no arm is best.
+    None where no arm is best.
     """
     if not _has_best_arm(problem):
         return None
@@ -107,69 +100,115 @@ def best_true_rewards(problem: Problem, means: Floats) -> Floats | None:
     return total
 
 
-def _best_of_kinds(problem: Problem) -> tuple[float, float]:
-    """Over the prior, arms of any kind whose mean has a law; and how far off it may be."""
-    cache, total, error = dict[bytes, tuple[float, float]](), 0.0, 0.0
+def _best_with_error(problem: Problem) -> tuple[float, float]:
+    """Return the best mean reward over the prior, and a bound on its integration error."""
+    best, total, error = _Largest(problem), 0.0, 0.0
     for t, (m, times) in enumerate(zip(*_best_pulls(problem), strict=True)):
-        rewards = np.array([(g.reward_base[t], g.reward_factor[t]) for g in problem.groups])
-        key = rewards.tobytes() + m.tobytes()
-        if key not in cache:
-            cache[key] = largest_of_kinds(problem, rewards, int(m))
-        total += float(times) * cache[key][0]
-        error += float(times) * cache[key][1]
+        value, error_of_stage = best(t, int(m))
+        total += float(times) * value
+        error += float(times) * error_of_stage
     return total, error
 
 
-def largest_of_kinds(problem: Problem, rewards: Floats, m: int) -> tuple[float, float]:
-    """E of the sum of the m largest base + factor times a mean; rewards (groups, 2).
+def _rewards(problem: Problem, stage: int) -> Floats:
+    """Return base and factor of all groups at a stage, (groups, 2)."""
+    return np.array([(g.reward_base[stage], g.reward_factor[stage]) for g in problem.groups])
 
-    The integral above, between quantiles of every group, with a rule that does not mind the
-    infinite slopes that laws of small prior weights have there. And how far off it may be: a
-    product of laws is off by no more than all of them, and each by what the rule makes of its mean,
-    which is known, about.
+
+class _Largest:
+    """Expected sums of the largest means at a stage, and their errors.
+
+    Rewards that only rise and fall together are one shape, shifted and scaled: it is integrated
+    once.
     """
-    first = [np.array(group.model.initial(), dtype=float) for group in problem.groups]
-    first_means = [
-        float(group.model.mean(first_stats))
-        for group, first_stats in zip(problem.groups, first, strict=True)
-    ]
-    means = rewards[:, 0] + rewards[:, 1] * np.array(first_means)
-    parts, weights = _double_exponential()
-    counts = np.array([group.count for group in problem.groups])
+
+    def __init__(self, problem: Problem) -> None:
+        self._problem = problem
+        self._by_shape: dict[tuple[bytes, int], tuple[float, float]] = {}
+
+    def __call__(self, stage: int, m: int) -> tuple[float, float]:
+        rewards = _rewards(self._problem, stage)
+        shift, scale = float(rewards[:, 0].min()), float(np.abs(rewards).max()) or 1.0
+        shape = (rewards - [shift, 0.0]) / scale
+        key = (shape.tobytes(), m)
+        if key not in self._by_shape:
+            self._by_shape[key] = sum_of_largest(self._problem, shape, m)
+        value, error = self._by_shape[key]
+        return m * shift + scale * value, scale * error
+
+
+def sum_of_largest(
+    problem: Problem, rewards: Floats, m: int, *, power: int = 1
+) -> tuple[float, float]:
+    """E of the sum of the m largest base + factor times a mean, and its error; rewards (groups, 2).
+
+    The integral above, in panels between quantiles of every group, by a rule that copes with the
+    infinite slopes that laws of small prior weights have there. Error: a product of laws is off by
+    no more than all of them together, and each by about what the rule makes of its mean, which is
+    known. With a power, of the sum of their powers: the integrand is weighted by power
+    x^(power - 1).
+    """
+    groups, counts = problem.groups, np.array([group.count for group in problem.groups])
+    initial = [np.array(group.model.initial(), dtype=float) for group in groups]
+    pairs = zip(groups, initial, strict=True)
+    prior_means = np.array([float(group.model.mean(stats)) for group, stats in pairs])
+    means = rewards[:, 0] + rewards[:, 1] * prior_means
     cuts = []
-    for group, (base, factor) in zip(problem.groups, rewards, strict=True):
-        levels = np.concatenate([_ENDS, _QUANTILES, _QUANTILES ** (1.0 / group.count)])
-        stats = np.array(group.model.initial(), dtype=float)
+    for group, stats, (base, factor) in zip(groups, initial, rewards, strict=True):
+        levels = np.concatenate([ENDS, QUANTILES, QUANTILES ** (1.0 / group.count)])
         cuts.append(base + factor * group.model.quantile(stats[None, :], levels))
     edges = np.unique(np.concatenate(cuts))
-    if m == problem.n_arms or edges.size == 1:
+    edges = edges[np.linspace(0, edges.size - 1, min(edges.size, MAX_PANELS + 1)).astype(int)]
+    if power == 1 and (m == problem.n_arms or edges.size == 1):
         return float(counts @ means) * m / problem.n_arms, 0.0
+    parts, weights = _double_exponential()
     length = np.diff(edges)[:, None]
     x = (edges[:-1, None] + length * parts).ravel()
-    below = np.stack(
-        [_below(group, b, f, x) for group, (b, f) in zip(problem.groups, rewards, strict=True)],
-        axis=1,
-    )
-    held = _expected_minimum(1.0 - below, below, counts, m)
+    rows = zip(groups, initial, rewards, strict=True)
+    below = np.stack([_below(group, stats, b, f, x) for group, stats, (b, f) in rows], axis=1)
     weighted = (length * weights).ravel()
     error = float(counts @ np.abs(edges[0] + weighted @ (1.0 - below) - means))
-    return float(m * edges[0] + weighted @ held), ERRORS * m * error
+    weighted *= power * x ** (power - 1)
+    held = _expected_minimum(1.0 - below, below, counts, m)
+    return float(m * edges[0] ** power + weighted @ held), ERROR_MARGIN * m * error
 
 
 def _double_exponential() -> tuple[Floats, Floats]:
-    """Nodes in (0, 1) and weights of the rule of Takahasi and Mori."""
+    """Return nodes in (0, 1) and weights of the rule of Takahasi and Mori."""
     t, step = np.linspace(-REACH, REACH, NODES, retstep=True)
     nodes = 1.0 / (1.0 + np.exp(-np.pi * np.sinh(t)))
     return nodes, step * np.pi * np.cosh(t) * nodes * nodes[::-1]
 
 
-def _below(group: Group, base: float, factor: float, x: Floats) -> Floats:
-    """Chance that base + factor times the mean is at most x, (M,)."""
+def _below(group: Group, initial: Floats, base: float, factor: float, x: Floats) -> Floats:
+    """Return the probability that base + factor times the mean is at most x, (M,)."""
     if factor == 0.0:
         return np.asarray(x >= base, dtype=float)
-    stats = np.array(group.model.initial(), dtype=float)
-    probability = group.model.cdf(stats[None, :], (x - base) / factor)
+    probability = group.model.cdf(initial[None, :], (x - base) / factor)
     return probability if factor > 0.0 else np.asarray(1.0 - probability)
+
+
+def _expected_minimum(
+    above: Floats, below: Floats, counts: npt.NDArray[np.int64], m: int
+) -> Floats:
+    """E[min(N, m)] = m - sum_{i<m} (m - i) P(N = i), N a sum of binomials, one per group.
+
+    above, below (M, groups): probabilities of an arm, in M cases.
+    """
+    from scipy.special import gammaln, xlogy
+
+    if m == 1:
+        return np.asarray(1.0 - np.exp(xlogy(counts, below).sum(axis=1)))
+    i = np.arange(m)
+    distribution = np.zeros((len(above), m))  # of the groups so far, up to m - 1
+    distribution[:, 0] = 1.0
+    for s, f, count in zip(above.T, below.T, counts, strict=True):
+        before, distribution = distribution, np.zeros_like(distribution)
+        for k in range(min(int(count), m - 1) + 1):
+            ways = gammaln(count + 1.0) - gammaln(k + 1.0) - gammaln(count - k + 1.0)
+            terms = np.exp(ways + xlogy(k, s) + xlogy(count - k, f))
+            distribution[:, k:] += terms[:, None] * before[:, : m - k]
+    return np.asarray(m - distribution @ (m - i))
 
 
 def pull_rewards(problem: Problem) -> tuple[Floats, Floats]:
@@ -196,7 +235,7 @@ def _stage_means(rewards: Sequence[Floats]) -> Floats:
 
 
 def share_of_best(arms: Sequence[tuple[Floats, float, int]]) -> Floats:
-    """Of the arms that look best, the part that are best: those of the largest true probability.
+    """Return the fraction of the arms with the largest posterior mean that are truly best.
 
     An entry stands for `count` arms alike: (posterior mean in each state, truth, count).
     """
@@ -205,110 +244,3 @@ def share_of_best(arms: Sequence[tuple[Floats, float, int]]) -> Floats:
     tied = sum(count * (mean >= top) for mean, _, count in arms)
     right = sum(count * (mean >= top) for mean, truth, count in arms if truth == best)
     return np.asarray(right / tied)
-
-
-class _Sums:
-    """Expected sums of largest means, each shape of rewards integrated once."""
-
-    def __init__(self, problem: Problem) -> None:
-        self._alpha = np.array([group.alpha for group in problem.groups])
-        self._beta = np.array([group.beta for group in problem.groups])
-        self._counts = np.array([group.count for group in problem.groups])
-        self._known: dict[tuple[bytes, int], float] = {}
-
-    def __call__(self, good: Floats, bad: Floats, m: int) -> float:
-        low = min(good.min(), bad.min())
-        span = max(good.max(), bad.max()) - low
-        if m == self._counts.sum():  # all arms: no integral is as good as their means
-            mean = self._alpha / (self._alpha + self._beta)
-            return float(self._counts @ (bad + mean * (good - bad)))
-        if span == 0.0:
-            return m * float(low)
-        # rewards that only rise and fall together are one shape, shifted and scaled
-        shape = np.stack([(good - low) / span, (bad - low) / span])
-        key = (shape.tobytes(), m)
-        if key not in self._known:
-            ends = self._alpha, self._beta, shape[0], shape[1]
-            self._known[key] = expected_sum_of_largest(*ends, self._counts, m)
-        return float(m * low + span * self._known[key])
-
-
-def expected_sum_of_largest(
-    alpha: Floats,
-    beta: Floats,
-    good: Floats,
-    bad: Floats,
-    counts: npt.NDArray[np.int64],
-    m: int,
-    power: int = 1,
-) -> float:
-    """E of the sum of the m largest bad + theta (good - bad) in [0, 1]; groups of `counts` arms.
-
-    With a power, of the sum of their powers: the integrand is weighted by power x^(power - 1).
-    """
-    from scipy.special import betainc  # late: trials do not need scipy
-
-    slope = good - bad
-
-    def exceeding(x: Floats) -> Floats:
-        points = x[:, None]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            below = betainc(alpha, beta, np.clip((points - bad) / slope, 0.0, 1.0))
-        above = np.where(slope > 0, 1.0 - below, np.where(slope < 0, below, bad > points))
-        weight = power * x ** (power - 1)
-        return np.asarray(weight * _expected_minimum(above, 1.0 - above, counts, m))
-
-    cuts = _cuts(alpha, beta, good, bad, counts)
-    return integral(exceeding, cuts, ACCURACY)
-
-
-def _cuts(
-    alpha: Floats, beta: Floats, good: Floats, bad: Floats, counts: npt.NDArray[np.int64]
-) -> Floats:
-    """Return ends and inner points of [0, 1] between which the integrand is smooth."""
-    from scipy.special import betaincinv
-
-    # of one arm and of the largest of each group, whose distribution is F^count
-    levels = np.stack([_QUANTILES + 0 * counts[:, None], _QUANTILES ** (1.0 / counts[:, None])])
-    theta = betaincinv(alpha[:, None], beta[:, None], levels)
-    points = bad[:, None] + theta * (good - bad)[:, None]
-    inner = np.unique(np.concatenate([points.ravel(), good, bad]).clip(0.0, 1.0).round(9))
-    cuts = inner[np.linspace(0, inner.size - 1, min(inner.size, MAX_PANELS)).round().astype(int)]
-    return np.unique(np.concatenate([[0.0], cuts, [1.0]]))
-
-
-def _expected_minimum(
-    above: Floats, below: Floats, counts: npt.NDArray[np.int64], m: int
-) -> Floats:
-    """E[min(N, m)] = m - sum_{i<m} (m - i) P(N = i), N a sum of binomials, one per group.
-
-    above, below (M, groups): chances of an arm, in M cases.
-    """
-    from scipy.special import gammaln, xlogy
-
-    if m == 1:
-        return np.asarray(1.0 - np.exp(xlogy(counts, below).sum(axis=1)))
-    i = np.arange(m)
-    distribution = np.zeros((len(above), m))  # of the groups so far, up to m - 1
-    distribution[:, 0] = 1.0
-    for s, f, count in zip(above.T, below.T, counts, strict=True):
-        before, distribution = distribution, np.zeros_like(distribution)
-        for k in range(min(int(count), m - 1) + 1):
-            ways = gammaln(count + 1.0) - gammaln(k + 1.0) - gammaln(count - k + 1.0)
-            terms = np.exp(ways + xlogy(k, s) + xlogy(count - k, f))
-            distribution[:, k:] += terms[:, None] * before[:, : m - k]
-    return np.asarray(m - distribution @ (m - i))
-
-
-def best_mean_moments(problem: Problem, stage: int = 0) -> tuple[float, float]:
-    """E and E of the square of the largest mean reward of a pull at a stage."""
-    groups = problem.groups
-    alpha, beta = np.array([[g.alpha, g.beta] for g in groups]).T
-    good, bad = np.array([[g.reward_good[stage], g.reward_bad[stage]] for g in groups]).T
-    counts = np.array([g.count for g in groups])
-    low = min(good.min(), bad.min())
-    span = (max(good.max(), bad.max()) - low) or 1.0
-    ends = alpha, beta, (good - low) / span, (bad - low) / span, counts
-    first = expected_sum_of_largest(*ends, 1)
-    second = expected_sum_of_largest(*ends, 1, power=2)
-    return float(low + span * first), float(low**2 + 2 * low * span * first + span**2 * second)

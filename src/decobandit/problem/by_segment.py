@@ -45,7 +45,7 @@ def add_up(trees: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class BySegment(Tabular):
-    """What a function returns for a problem with segments.
+    """Results of a function for a problem with segments.
 
     Values in all are attributes; `result["EU"]` is the result for one segment on its own clock.
     Table of `to_frame`: `segments`.
@@ -84,7 +84,7 @@ class BySegment(Tabular):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was left out, and why, in any segment."""
+        """Notes of all segments: which results are missing, and why."""
         lines = [line for tree in self.trees.values() for line in tree.get("notes", ())]
         return tuple(dict.fromkeys(lines))
 

@@ -5,15 +5,16 @@ stopping and the test at the end; what they do is in `policies/rules.py`. Scenar
 draws are for planning: `designs/`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import count
 from math import isfinite
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
+import numpy.typing as npt
 from pydantic import Field, model_validator
 
-from ..support import Floats, refuse
+from ..support import Floats, Ints, refuse
 from .best_arm import pull_rewards
 from .fields import (
     MAX_NAME,
@@ -30,11 +31,13 @@ from .fields import (
 from .model import Problem
 from .model_base import Frozen, InvalidProblem
 from .models.normal import NormalModel
+from .models.normal_gamma import NormalGammaModel
 
 MAX_DRAWS = 10_000_000
 MAX_QUESTION = 2000
 MAX_POLICIES = 100
 MAX_SCENARIOS = 1000
+MAX_BLOCK = 1000
 LARGEST_SEED = 2**53  # that every reader of JSON keeps
 
 Fault = tuple[tuple[str | int, ...], str, object]  # place, rule, what was found
@@ -43,8 +46,11 @@ Positive = Annotated[int, whole_number(1, 1_000_000)]
 Chance = Annotated[float, fraction("must be a number from 0 to 1", 0.0, 1.0)]
 Level = Annotated[float, fraction("must be a number above 0 and below 1", 0.0, 1.0, open_ends=True)]
 
-FINAL_TESTS = ("posterior", "fisher", "conditional", "z")
-TestKind = Annotated[Literal["posterior", "fisher", "conditional", "z"], choice(*FINAL_TESTS)]
+FINAL_TESTS = ("posterior", "fisher", "conditional", "z", "t", "welch")
+TestKind = Annotated[
+    Literal["posterior", "fisher", "conditional", "z", "t", "welch"], choice(*FINAL_TESTS)
+]
+MEAN_TESTS = {"z": NormalModel, "t": NormalGammaModel, "welch": NormalGammaModel}
 Comparison = Annotated[Literal["reward", "outcome"], choice("reward", "outcome")]
 FloorKind = Annotated[Literal["additive", "clip"], choice("additive", "clip")]
 Controls = Annotated[Literal["all", "concurrent"], choice("all", "concurrent")]
@@ -63,6 +69,18 @@ def _question(value: object) -> str:
     return str(value) if good else refuse(rule, found=value)
 
 
+def _block(value: Any) -> int | tuple[int, ...]:
+    sizes: Sequence[Any] = value if isinstance(value, list | tuple) else [value]
+    whole = all(isinstance(size, int) and not isinstance(size, bool) for size in sizes)
+    if not sizes or not whole or min(sizes) < 1 or max(sizes) > MAX_BLOCK:
+        refuse(f"must be a whole number from 1 to {MAX_BLOCK}, or a list of them", found=value)
+    return tuple(sizes) if isinstance(value, list | tuple) else int(value)
+
+
+_SIZE = {"type": "integer", "minimum": 1, "maximum": MAX_BLOCK}
+Block = Annotated[
+    Any, Checked(_block, {"anyOf": [_SIZE, {"type": "array", "items": _SIZE, "minItems": 1}]})
+]
 Question = Annotated[str, Checked(_question, {"type": "string", "maxLength": MAX_QUESTION})]
 _PRINTABLE = f"^[^{UNPRINTABLE}]+$"
 Title = Annotated[
@@ -105,12 +123,15 @@ class FinalTest(Frozen):
 
     posterior: an arm is declared where its probability is at least `threshold`. fisher: Fisher's
     exact test of each arm against control, one-sided, at `alpha`. conditional: the exact test of
-    the design itself given the number of good outcomes, at `alpha`; two arms. z: of measurements,
-    each arm's mean against that of control, one-sided, at `alpha`. All of them test in the
+    the design itself given the number of good outcomes, at `alpha`; two arms. z, t, welch: of
+    measurements, each arm's mean against that of control, one-sided, at `alpha`; z with known
+    noise, t with one unknown variance, welch with one for each arm. All of them test in the
     direction of the larger reward, unless arms are compared by their outcomes.
     """
 
-    kind: TestKind = Field(default="posterior", description="posterior, fisher, conditional or z.")
+    kind: TestKind = Field(
+        default="posterior", description="posterior, fisher, conditional, z, t or welch."
+    )
     threshold: Level | None = Field(
         default=None, description="Of a posterior test: probability at which an arm is declared."
     )
@@ -174,7 +195,17 @@ class Rules(Frozen):
     """Rules of a trial, whatever its policy."""
 
     control: Name | None = Field(default=None, description="The arm that others are compared with.")
-    burn_in: Count = Field(default=0, description="Pulls of every arm before the policy decides.")
+    burn_in: Count = Field(
+        default=0, description="Pulls of every arm before the policy decides, in random order."
+    )
+    block: Block | None = Field(
+        default=None,
+        description="Size of permuted blocks of equal allocation (policy equal, burn-in); of a "
+        "list, sizes are drawn.",
+    )
+    block_seed: Count | None = Field(
+        default=None, description="Of drawn block sizes; a trial draws its own."
+    )
     floor: Chance = Field(default=0.0, description="Least probability of every arm.")
     floor_kind: FloorKind = Field(
         default="additive",
@@ -199,6 +230,11 @@ class Rules(Frozen):
         description="Pulls of control that the test compares an arm with: all, or concurrent, at "
         "stages at which the arm is available.",
     )
+    thresholds: dict[str, Level] | None = Field(
+        default=None,
+        description="Thresholds of single policies, calibrated: in place of that of the test, or "
+        "of superiority where there is no test.",
+    )
 
     @property
     def rules(self) -> "Rules":
@@ -210,15 +246,39 @@ class Rules(Frozen):
         """The test; where none is given, one more look at the threshold of superiority."""
         return self.test or FinalTest(threshold=self.stop.superiority)
 
-    def looks_between(self, before: int, now: int) -> bool:
-        """Whether a look falls due when the known outcomes grow from `before` to `now`."""
-        if not self.stop.any or now <= before:
-            return False
+    @property
+    def threshold_key(self) -> str:
+        """The key of the threshold that decides: of the test, or of looks where there is none."""
+        if self.test is None and self.stop.superiority is not None:
+            return "stop.superiority"
+        return "test.threshold" if self.final_test.kind == "posterior" else "test.alpha"
+
+    def at_threshold(self, level: float) -> Self:
+        """Return the rules with this threshold for every policy."""
+        table, key = self.threshold_key.split(".")
+        settings: Frozen = self.stop if table == "stop" else self.final_test
+        changed = settings.model_copy(update={key: level})
+        return self.model_copy(update={table: changed, "thresholds": None})
+
+    def of_policy(self, name: str) -> Self:
+        """Return the rules with the threshold of a policy."""
+        level = (self.thresholds or {}).get(name)
+        if level is not None:
+            return self.at_threshold(level)
+        return self if self.thresholds is None else self.model_copy(update={"thresholds": None})
+
+    def looks_between(self, before: int | Ints, now: int | Ints) -> npt.NDArray[np.bool_]:
+        """Whether a look falls due when the known outcomes grow from `before` to `now`, (...)."""
+        return np.asarray((self._look_after(before) <= now) & self.stop.any)
+
+    def next_look(self, known: int) -> int | None:
+        """Return the known outcomes at the first look after these; None without looks."""
+        return int(self._look_after(known)) if self.stop.any else None
+
+    def _look_after(self, known: int | Ints) -> Ints:
         looks = self.looks or Looks(first=1)
-        if now < looks.first:
-            return False
-        reached = (now - looks.first) // looks.every
-        return before < looks.first + reached * looks.every
+        made = np.maximum((np.asarray(known) - looks.first) // looks.every + 1, 0)
+        return np.asarray(looks.first + made * looks.every)
 
     def pull_values(self, problem: Problem) -> tuple[Floats, Floats]:
         """Return base and factor, (arms,): arms are compared by base + factor times mean."""
@@ -277,6 +337,8 @@ class Rules(Frozen):
         if self.floor * sharing > room + 1e-12:
             rule = f"must be at most {room / sharing:.4g}: {sharing} arms share {room:g}"
             yield ("floor",), rule, self.floor
+        if self.block is not None:
+            yield from self._faults_of_block(problem)
         if self.max_probability is not None:
             yield from self._faults_of_cap(arms, self.max_probability)
         if self.control is None:
@@ -286,8 +348,6 @@ class Rules(Frozen):
                 yield ("stop", "futility"), "must stand with control", self.stop.futility
         if problem.pulls_per_stage > 1 and not problem.repeat:
             yield from self._faults_of_different_arms()
-        if problem.budget is not None:
-            yield from self._faults_of_budget(problem)
         base, factor = self.pull_values(problem)
         if not factor.any():
             rule = "must be outcome: pulls of every arm earn the same whatever the outcome"
@@ -298,6 +358,21 @@ class Rules(Frozen):
         if self.stop.equivalence is not None and self.margin <= 0:
             yield ("margin",), "must be positive where trials stop for equivalence", self.margin
         yield from self._faults_of_test(problem)
+
+    def block_sizes(self) -> tuple[int, ...]:
+        """Return the sizes that blocks may have; none without blocks."""
+        if self.block is None:
+            return ()
+        return self.block if isinstance(self.block, tuple) else (self.block,)
+
+    def _faults_of_block(self, problem: Problem) -> Iterator[Fault]:
+        if any(size % problem.n_arms for size in self.block_sizes()):
+            rule = f"must be a multiple of {problem.n_arms}, the number of arms"
+            yield ("block",), rule, self.block
+        if self.control_share is not None:
+            yield ("block",), "must be left out where control has a share of its own", self.block
+        if problem.pulls_per_stage > 1:
+            yield ("block",), "must be left out where a stage has several pulls", self.block
 
     def _faults_of_cap(self, arms: int, most: float) -> Iterator[Fault]:
         share, free_arms = self.control_share or 0.0, arms - (self.control_share is not None)
@@ -330,17 +405,10 @@ class Rules(Frozen):
             yield ("test", "kind"), rule, test.kind
         if test.kind in ("fisher", "conditional"):
             yield from self._faults_of_rates(problem)
-        measured = all(isinstance(group.model, NormalModel) for group in problem.groups)
-        if test.kind == "z" and not measured:
-            yield ("test", "kind"), "must be another one: z is a test of measurements", test.kind
-
-    def _faults_of_budget(self, problem: Problem) -> Iterator[Fault]:
-        if self.stop.any:
-            rule = "must be left out with a budget: a stage may have no outcome to look at"
-            yield ("stop",), rule, self.stop.model_dump(exclude_none=True)
-        if problem.pulls_per_stage > 1 and not problem.repeat:
-            rule = "must be left out where a stage pulls several different arms within a budget"
-            yield (), rule, "a design"
+        model = MEAN_TESTS.get(test.kind)
+        if model and not all(isinstance(group.model, model) for group in problem.groups):
+            rule = "must be another one: z needs normal priors, t and welch normal-gamma priors"
+            yield ("test", "kind"), rule, test.kind
 
     def _faults_of_controls(self) -> Iterator[Fault]:
         if self.control is None:
@@ -372,7 +440,11 @@ class Design(Rules):
     control : str, optional
         Name of the arm that others are compared with.
     burn_in : int
-        Pulls of every arm before the policy decides.
+        Pulls of every arm before the policy decides, in random order.
+    block : int or list of int, optional
+        Size of permuted blocks of equal allocation; of several, each size is drawn.
+    block_seed : int, optional
+        Seed of drawn block sizes.
     floor : float
         Least probability of every arm.
     floor_kind : str
@@ -400,6 +472,8 @@ class Design(Rules):
     controls : str
         Pulls of control that the test compares an arm with: "all", or "concurrent", those at stages
         at which the arm is available.
+    thresholds : dict of float, optional
+        Calibrated thresholds by policy, in place of that of the test (of superiority without one).
     draws, seed : int
         Of trials that are simulated.
     scenarios : sequence of Scenario
@@ -468,8 +542,8 @@ def _of_kinds(rules: Rules, problem: Problem) -> Iterator[Fault]:
                 yield (name,), rule, name
         return
     kind = rules.final_test.kind
-    if kind not in ("posterior", "z"):
-        rule = "must be posterior, or z of measurements: the others are of good and bad outcomes"
+    if kind not in ("posterior", *MEAN_TESTS):
+        rule = "must be posterior, or z, t or welch of measurements: others are of binary outcomes"
         yield ("test", "kind"), rule, kind
 
 

@@ -40,11 +40,17 @@ class Group:
     stage_rewards: tuple[FloatArray, FloatArray]  # the same without weights and penalties
     available: NDArray[np.bool_]  # (stages,) whether a pull is possible
     terminal: FloatArray | None  # (slab,): row n, of n+1 entries, starts at n(n+1)/2
+    weight: float = 1.0  # in the dual, of each arm: below 1 for a part of an arm
 
     @property
     def count(self) -> int:
         """Number of arms in the group."""
         return len(self.members)
+
+    @property
+    def mass(self) -> float:
+        """Number of arms in the group, by their weight in the dual."""
+        return self.weight * self.count
 
     @cached_property
     def largest_reward(self) -> float:

@@ -302,9 +302,9 @@ class Problem(Shown, ProblemFields):
         fields = {name: getattr(self, name) for name in type(self).model_fields}
         law = fields.pop("random_horizon")
         fields["horizon"] = fields["horizon"] if law is None else law
-        made = type(self)(**fields | dict(update or {}))
-        made._charge, made._resource_prices = self._charge, self._resource_prices
-        return made
+        copy = type(self)(**fields | dict(update or {}))
+        copy._charge, copy._resource_prices = self._charge, self._resource_prices
+        return copy
 
     def charged(self, price: float = 0.0, resource_prices: FloatArray | None = None) -> Self:
         """Return the problem with rewards reduced by the price of the money and resources used.
@@ -313,16 +313,19 @@ class Problem(Shown, ProblemFields):
         """
         if price == self._charge and resource_prices is None:
             return self
-        made = self.model_copy()
-        made._charge = price
+        copy = self.model_copy()
+        copy._charge = price
         if resource_prices is not None:
-            made._resource_prices = tuple(map(tuple, resource_prices.tolist()))
-        return made
+            copy._resource_prices = tuple(map(tuple, resource_prices.tolist()))
+        return copy
 
     @property
-    def charged_budget(self) -> float:
-        """Price of the whole budget, where pulls are charged; else 0."""
-        return self._charge * (self.budget or 0.0)
+    def charged_supply(self) -> float:
+        """Price of the whole budget and of all resources, where pulls are charged; else 0."""
+        resources = 0.0
+        if self._resource_prices:
+            resources = float(np.sum(np.array(self._resource_prices) * self.usable))
+        return self._charge * (self.budget or 0.0) + resources
 
     def described(self) -> str:
         """Describe the problem in a few words.
@@ -387,6 +390,11 @@ class Problem(Shown, ProblemFields):
         return np.array(self.random_horizon.probabilities)
 
     @property
+    def ends(self) -> FloatArray:
+        """Probability that each number of stages is played, (stages + 1,)."""
+        return -np.diff(self.survival, prepend=1.0, append=0.0)
+
+    @property
     def costs(self) -> FloatArray:
         """Cost of a pull of each arm at each stage, (stages, K); a deployment costs nothing."""
         costs = np.zeros((self.stages, self.n_arms))
@@ -411,6 +419,12 @@ class Problem(Shown, ProblemFields):
         names = tuple(self.resources or ())
         rows = [[(arm.uses or {}).get(name, 0.0) for name in names] for arm in self.arms]
         return np.array(rows, dtype=float).reshape(self.n_arms, len(names))
+
+    @property
+    def usable(self) -> FloatArray:
+        """Amount of each resource that a stage has and all arms could use, (horizon, resources)."""
+        most = self.most_units * self.unit * self.uses.sum(axis=0)
+        return np.asarray(np.minimum(self.supply, most))
 
     def overdrawn(self, stage: int, pulls: IntArray) -> NDArray[np.bool_]:
         """Return whether pulls (E, K) use more of a resource than a stage has, (E,)."""
@@ -473,11 +487,11 @@ class Problem(Shown, ProblemFields):
         """Groups of equal arms (prior, rewards, terminal reward), in order of first appearance."""
         deploy = None if self.terminal is None else self.terminal.deploy
         weights, pulls = self.survival[: self.horizon], self.pulls_per_stage
-        charged = None
+        charged = None  # not weighted: prices are those of weighted rewards
         if self._charge or self._resource_prices:
             charged = self._charge * self.costs[: self.horizon]
             used = np.array(self._resource_prices or self.supply * 0.0) @ self.uses.T
-            charged += weights[:, None] * used
+            charged += used
         return groups_of(self.arms, weights, deploy, pulls_per_stage=pulls, charged=charged)
 
     @cached_property
@@ -617,9 +631,6 @@ def _check_unit(unit: int, pulls: int, repeat: bool) -> None:
 
 def _check_restless(problem: Problem) -> None:
     """Refuse what goes with no arm that moves at rest."""
-    if problem.random_horizon is not None:
-        rule = "must be a number of stages: some arms move at rest"
-        refuse(rule, found=problem.random_horizon.described(), at=("horizon",))
     if problem.budget is not None:
         rule = "must be left out: some arms move at rest"
         refuse(rule, found=problem.budget, at=("budget",))

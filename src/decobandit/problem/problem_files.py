@@ -139,8 +139,8 @@ def _without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
 # -- writing ------------------------------------------------------------------------------------
 
 
-def save_problem(problem: Problem, path: str | Path) -> None:
-    """Write a problem to a file; reading it gives an equal problem.
+def save_problem(problem: Problem, path: str | Path, *, design: Design | None = None) -> None:
+    """Write a problem to a file, with its design if given; reading it gives an equal problem.
 
     Parameters
     ----------
@@ -148,6 +148,8 @@ def save_problem(problem: Problem, path: str | Path) -> None:
         Problem to write.
     path : str or Path
         A .toml or .json file. It appears whole or not at all.
+    design : Design, optional
+        Rules and scenarios to write with it.
 
     Raises
     ------
@@ -163,7 +165,7 @@ def save_problem(problem: Problem, path: str | Path) -> None:
     True
     """
     check_problem(problem, segments=True)
-    text = format_problem(problem, format=_format_of(path))
+    text = format_problem(problem, design, format=_format_of(path))
     try:
         write_whole(path, text)
     except (OSError, ValueError) as error:
@@ -205,9 +207,9 @@ def _toml_lines(table: Mapping[str, Any]) -> list[str]:
 
 
 def _toml_key(key: str) -> str:
-    """Return a key, in quotes where it has other signs than plain ones."""
-    plain = key.isascii() and key.replace("-", "").replace("_", "").isalnum()
-    return key if plain else json.dumps(key, ensure_ascii=False)
+    """Return a key, in quotes unless it is of letters, digits, - and _."""
+    bare = key.isascii() and key.replace("-", "").replace("_", "").isalnum()
+    return key if bare else json.dumps(key, ensure_ascii=False)
 
 
 def _toml_value(value: Any) -> str:

@@ -145,6 +145,6 @@ def segment_named(segments: Sequence[Segment], name: str) -> Segment:
     for segment in segments:
         if segment.name == name:
             return segment
-    known = ", ".join(segment.name for segment in segments)
-    reason = f"must be one of {known}" if known else "the problem has no segments"
+    names = ", ".join(segment.name for segment in segments)
+    reason = f"must be one of {names}" if names else "the problem has no segments"
     raise InvalidArgument(f"segment: {shown(name)} is not allowed; {reason}", field="segment")

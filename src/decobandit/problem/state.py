@@ -1,7 +1,6 @@
-"""The state: what has been observed of each arm, good and bad outcomes or others."""
+"""The state: observed outcomes of each arm, good and bad ones or those of any other model."""
 
 import operator
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Self
@@ -12,9 +11,10 @@ from ..support import Floats, InvalidArgument, shown
 from .groups import Group
 from .model import Problem
 from .models.base import ArmModel, Stats
+from .models.bernoulli import BernoulliModel
 from .problem_argument import check_problem
 
-_GOOD_OF_PULLS = re.compile(r"\s*([0-9]{1,9})\s*/\s*([0-9]{1,9})\s*")
+BINARY = BernoulliModel(1.0, 1.0)  # any prior: reads good/pulls where there is no problem
 
 
 @dataclass(frozen=True)
@@ -22,15 +22,14 @@ class Seen:
     """Observations of an arm with non-binary outcomes."""
 
     pulls: int
-    stats: Stats  # as its kind has them
-    text: str  # as its kind writes them
+    stats: Stats
+    text: str  # in the notation of its model
 
     @classmethod
-    def of(cls, kind: ArmModel, stats: Stats) -> Self:
-        """Return an arm of an outcome model with these statistics."""
-        return cls(
-            int(kind.pulls(np.array(stats, dtype=float))), tuple(stats), kind.format.write(stats)
-        )
+    def of(cls, model: ArmModel, stats: Stats) -> Self:
+        """Return the observations of an arm of a model."""
+        pulls = int(model.pulls(np.array(stats, dtype=float)))
+        return cls(pulls, tuple(stats), model.format.write(stats))
 
 
 @dataclass(frozen=True)
@@ -82,24 +81,34 @@ class State:
     @classmethod
     def before(cls, problem: Problem) -> Self:
         """Return the state before the first outcome, for any outcome models."""
-        return cls.of_stats(problem, [group.model.initial() for group in _arms(problem)])
+        models = _models(problem)
+        return cls._of_models(models, [model.initial() for model in models])
 
     @classmethod
     def of_stats(cls, problem: Problem, stats: Sequence[Stats]) -> Self:
         """Return the state of arms with these statistics."""
+        return cls._of_models(_models(problem), stats)
+
+    @classmethod
+    def _of_models(cls, models: Sequence[ArmModel], stats: Sequence[Stats]) -> Self:
         good, bad, extras = [], [], []
-        for group, counts in zip(_arms(problem), stats, strict=True):
-            binary = group.is_binary
+        for model, counts in zip(models, stats, strict=True):
+            binary = model.counts_good
             good.append(int(counts[0]) if binary else 0)
             bad.append(int(counts[1]) if binary else 0)
-            extras.append(None if binary else Seen.of(group.model, counts))
-        return cls(tuple(good), tuple(bad), () if problem.is_binary else tuple(extras))
+            extras.append(None if binary else Seen.of(model, counts))
+        return cls(tuple(good), tuple(bad), tuple(extras) if any(extras) else ())
+
+    @property
+    def _rows(self) -> list[Stats]:
+        """Statistics of every arm."""
+        extras = self.statistics or (None,) * len(self.good)
+        rows = zip(self.good, self.bad, extras, strict=True)
+        return [(g, b) if o is None else o.stats for g, b, o in rows]
 
     def stats(self, problem: Problem) -> list[Floats]:
         """Return the statistics of every arm, in the form of its outcome model."""
-        extras = self.statistics or (None,) * len(self.good)
-        rows = zip(self.good, self.bad, extras, strict=True)
-        return [np.array((g, b) if o is None else o.stats, dtype=float) for g, b, o in rows]
+        return [np.array(row, dtype=float) for row in self._rows]
 
     @classmethod
     def parse(cls, text: str, problem: Problem | None = None) -> Self:
@@ -110,34 +119,16 @@ class State:
         """
         if not isinstance(text, str):
             raise TypeError(f"state: {shown(text)} is not text; must be good/pulls of every arm")
-        if problem is not None and not problem.is_binary:
-            return cls._parsed(text.split(","), problem)
-        good: list[int] = []
-        bad: list[int] = []
-        for number, item in enumerate(text.split(","), start=1):
-            match = _GOOD_OF_PULLS.fullmatch(item)
-            if match is None:
-                raise InvalidArgument(
-                    f"arm {number}: {item!r}; must be good/pulls, for example 3/5"
-                )
-            successes, pulls = map(int, match.groups())
-            good.append(successes)
-            bad.append(pulls - successes)
-        state = cls(good=tuple(good), bad=tuple(bad))
-        state._check_counts()
-        return state
-
-    @classmethod
-    def _parsed(cls, items: Sequence[str], problem: Problem) -> Self:
-        if len(items) != problem.n_arms:
-            raise InvalidArgument(f"{len(items)} arms; must be {problem.n_arms}, as in the problem")
-        stats = []
-        for number, (item, group) in enumerate(zip(items, _arms(problem), strict=True), start=1):
+        items, stats = text.split(","), []
+        models = [BINARY] * len(items) if problem is None else _models(problem)
+        if len(items) != len(models):
+            raise InvalidArgument(f"{len(items)} arms; must be {len(models)}, as in the problem")
+        for number, (item, model) in enumerate(zip(items, models, strict=True), start=1):
             try:
-                stats.append(group.model.format.read(item.strip()))
+                stats.append(model.format.read(item.strip()))
             except ValueError as error:
                 raise InvalidArgument(f"arm {number}: {error}") from None
-        return cls.of_stats(problem, stats)
+        return cls._of_models(models, stats)
 
     def __str__(self) -> str:
         extras = self.statistics or (None,) * len(self.good)
@@ -201,41 +192,27 @@ class State:
     def check_outcomes(self, problem: Problem) -> None:
         """Raise a ValueError unless the arms of `problem` can have these outcomes; any number."""
         check_problem(problem)
-        arms = problem.n_arms
-        if len(self.good) != arms:
-            raise InvalidArgument(f"{len(self.good)} arms; must be {arms}, as in the problem")
-        self._check_counts()
-        self._check_kinds(problem)
-
-    def _check_kinds(self, problem: Problem) -> None:
-        if problem.is_binary and not self.statistics:
-            return
-        extras = self.statistics or (None,) * len(self.good)
-        for number, (group, counts) in enumerate(zip(_arms(problem), extras, strict=True), start=1):
-            if group.is_binary != (counts is None):
+        models = _models(problem)
+        if len(self.good) != len(models):
+            rule = f"must be {len(models)}, as in the problem"
+            raise InvalidArgument(f"{len(self.good)} arms; {rule}")
+        extras = self.statistics or (None,) * len(models)
+        rows = zip(models, extras, self._rows, strict=True)
+        for number, (model, seen, stats) in enumerate(rows, start=1):
+            if model.counts_good != (seen is None):
                 raise InvalidArgument(
-                    f"arm {number}: its outcomes are {group.model.word}; "
+                    f"arm {number}: its outcomes are {model.word}; "
                     "State.parse(text, problem) reads them, State.before(problem) begins with none"
                 )
-            if counts is not None:
-                group.model.format.check(counts.stats)
-
-    def _check_counts(self) -> None:
-        outcomes = zip(self.good, map(operator.add, self.good, self.bad), strict=True)
-        for number, (good, pulls) in enumerate(outcomes, start=1):
-            if good < 0 or pulls < 0:
-                raise InvalidArgument(
-                    f"arm {number}: {good} good of {pulls} pulls; counts cannot be negative"
-                )
-            if good > pulls:
-                raise InvalidArgument(
-                    f"arm {number}: {good} good of {pulls} pulls; good cannot exceed pulls"
-                )
+            try:
+                model.format.check(stats)
+            except ValueError as error:
+                raise InvalidArgument(f"arm {number}: {error}") from None
 
 
-def _arms(problem: Problem) -> list[Group]:
-    """Return the group of every arm."""
-    return [problem.groups[k] for k in problem.group_of_arm]
+def _models(problem: Problem) -> list[ArmModel]:
+    """Return the outcome model of every arm."""
+    return [problem.groups[k].model for k in problem.group_of_arm]
 
 
 def _whole_numbers(name: str, counts: object) -> tuple[int, ...]:
@@ -260,33 +237,16 @@ def arm_position(problem: Problem, name: str | None) -> int:
 
 
 def check_stats(problem: Problem, stage: int, group: Group, stats: Stats) -> None:
-    """Refuse what one arm of a group cannot be in at a stage."""
-    if group.is_binary:
-        check_state(problem, stage, int(stats[0]), int(stats[1]))
-        return
-    most = _most_pulls(problem, stage)
-    group.model.format.check(stats)
-    if (pulls := float(group.model.pulls(np.array(stats, dtype=float)))) > most:
-        raise InvalidArgument(
-            f"state: {pulls:.0f} pulls; must not be more than {most} pulls at stage {stage}",
-            field="state",
-        )
-
-
-def _most_pulls(problem: Problem, stage: int) -> int:
-    """Return the largest number of pulls of one arm before a stage."""
+    """Refuse statistics that one arm of a group cannot have at a stage."""
     if not 0 <= stage < problem.stages:
         raise InvalidArgument(
             f"stage: {stage} is not allowed; must be 0..{problem.stages - 1}", field="stage"
         )
-    return stage * (problem.pulls_per_stage if problem.repeat else 1)
-
-
-def check_state(problem: Problem, stage: int, good: int, bad: int) -> None:
-    """Refuse what one arm cannot be in at a stage."""
-    most = _most_pulls(problem, stage)
-    if good < 0 or bad < 0 or good + bad > most:
+    group.model.format.check(stats)
+    most = stage * (problem.pulls_per_stage if problem.repeat else 1)
+    pulls = float(group.model.pulls(np.array(stats, dtype=float)))
+    if pulls > most:
         raise InvalidArgument(
-            f"good {good}, bad {bad}: must not be negative, nor more than {most} pulls at stage "
-            f"{stage}"
+            f"state: {pulls:.0f} pulls; must not be more than {most} pulls at stage {stage}",
+            field="state",
         )

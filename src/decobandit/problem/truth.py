@@ -1,9 +1,8 @@
-"""The truth, where it is given: success probabilities, their distribution, the true horizon."""
+"""The truth of a simulation or scenario: true parameters, their distribution, the true horizon."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from math import nan
 from typing import Any
 
 import numpy as np
@@ -17,38 +16,38 @@ from .models.categorical import DirichletCategorical
 from .models.markov import MarkovArm
 
 Truth = tuple[float, ...]  # (arms,)
-KindTruth = tuple[Stats, ...]  # (arms,) parameters, as the kind of each arm has them
-Given = Sequence[float | Sequence[float] | str]  # as people give the truth of all arms
+KindTruth = tuple[Stats, ...]  # (arms,) parameters, as the model of each arm has them
+Given = Sequence[float | Sequence[float] | str]  # as user input has the truth of all arms
 
 
 def check_kind_truth(truth: Given, problem: Problem) -> KindTruth:
-    """Check true parameters of arms of any outcome model."""
-    if isinstance(truth, str) or not isinstance(truth, Sequence):
+    """Return the checked true parameters of all arms, as the model of each has them."""
+    if isinstance(truth, str) or not isinstance(truth, Iterable):
         raise InvalidArgument(
             f"truth: {shown(truth)} is not allowed; must be a list, one per arm", field="truth"
         )
-    if len(truth) != problem.n_arms:
+    values = list(truth)
+    if len(values) != problem.n_arms:
         raise InvalidArgument(
-            f"truth: {len(truth)} given; must be {problem.n_arms}, one per arm", field="truth"
+            f"truth: {len(values)} given; must be {problem.n_arms}, one per arm", field="truth"
         )
     parameters = []
-    for arm, group, value in zip(problem.arms, problem.group_of_arm, truth, strict=True):
+    for arm, group, value in zip(problem.arms, problem.group_of_arm, values, strict=True):
         try:
             parameters.append(problem.groups[group].model.format.read_truth(value))
         except ValueError as error:
-            raise InvalidArgument(f"truth of {arm.name}: {error}") from None
+            raise InvalidArgument(f"truth of {arm.name}: {error}", field="truth") from None
     return tuple(parameters)
 
 
 def truth_of(truth: Given, problem: Problem) -> Any:
-    """As recursions take it: success probabilities, or parameters of arms of any kind."""
-    if problem.is_binary:
-        return check_truth(truth, problem)  # type: ignore[arg-type]
-    return check_kind_truth(truth, problem)
+    """Return success probabilities (arms,) of a binary problem, or the parameters of all arms."""
+    parameters = check_kind_truth(truth, problem)
+    return tuple(p for (p,) in parameters) if problem.is_binary else parameters
 
 
 def plain_truth(truth: KindTruth) -> list[float | list[float] | None]:
-    """As files have it: a number, chances of classes, nothing of own states."""
+    """Return the truth as files have it: numbers, probabilities of classes, None of Markov arms."""
     return [
         parameters[0] if len(parameters) == 1 else list(parameters) or None for parameters in truth
     ]
@@ -87,32 +86,6 @@ def true_means(problem: Problem, truth: KindTruth) -> list[float] | None:
     kinds = [problem.groups[k].model for k in problem.group_of_arm]
     pairs = zip(kinds, truth, strict=True)
     return [float(kind.mean_at(np.array(parameters))) for kind, parameters in pairs]
-
-
-def check_truth(truth: Sequence[float], problem: Problem) -> Truth:
-    """Check true success probabilities, one per arm."""
-    if isinstance(truth, str) or not isinstance(truth, Iterable):
-        raise InvalidArgument(
-            f"truth: {shown(truth)} is not allowed; must be a list, one per arm", field="truth"
-        )
-    probabilities, arms = tuple(map(_probability, truth)), problem.n_arms
-    if len(probabilities) != arms:
-        raise InvalidArgument(
-            f"truth: {len(probabilities)} given; must be {arms}, one per arm", field="truth"
-        )
-    return probabilities
-
-
-def _probability(value: float) -> float:
-    try:
-        p = float(value)
-    except (TypeError, ValueError):
-        p = nan
-    if not 0.0 <= p <= 1.0:
-        raise InvalidArgument(
-            f"truth: {shown(value)} is not allowed; must be between 0 and 1", field="truth"
-        )
-    return p
 
 
 def true_problem(

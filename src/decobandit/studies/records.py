@@ -458,6 +458,10 @@ class DesignRow(Row):
     select_best_se: float | None
     reject: float
     reject_se: float | None
+    reject_best: float | None
+    reject_best_se: float | None
+    reject_wrong: float
+    reject_wrong_se: float | None
     size: float
     size_se: float | None
     size_sd: float

@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from .numerics import float_from as float_from
     from .numerics import generator_of as generator_of
     from .numerics import int_from as int_from
-    from .numerics import integral as integral
     from .numerics import is_count as is_count
     from .numerics import read_only as read_only
     from .numerics import seed_of as seed_of

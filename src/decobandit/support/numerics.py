@@ -1,9 +1,8 @@
-"""Arrays that everything is computed on, numbers from text, integrals, random numbers."""
+"""Arrays that everything is computed on, numbers from text, random numbers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from typing import TypeAlias
 
 import numpy as np
@@ -49,56 +48,6 @@ def _without_separators(text: str) -> str:
     if not text.isascii() or "_" in text:
         raise InvalidArgument(f"{text!r} is not a number in ASCII digits")
     return text
-
-
-# -- Integrals over one variable: Gauss's rule of 21 points, panels halved where needed ------------
-
-MOST_HALVINGS = 60
-FINE, COARSE = 21, 10  # points; the difference of the two rules tells the error
-ROUNDING = 50.0 * np.finfo(float).eps  # of a panel's own size: no error is smaller
-
-
-@cache
-def _rules() -> tuple[Floats, Floats, Floats]:
-    """Return the nodes of both rules, the fine one first, and the weights of each."""
-    (fine, weights), (coarse, coarse_weights) = map(np.polynomial.legendre.leggauss, (FINE, COARSE))
-    return np.concatenate([fine, coarse]), weights, coarse_weights
-
-
-def integral(function: Callable[[Floats], Floats], edges: Floats, accuracy: float) -> float:
-    """Integrate a function of arrays, (M,) to (M,), from the first edge to the last.
-
-    edges: ascending, where it is known to bend. accuracy: of each panel between two of them, or of
-    its half and so on: the error, or the error in parts of the panel's integral.
-    """
-    left, right, total = edges[:-1], edges[1:], 0.0
-    for _ in range(MOST_HALVINGS):
-        values, errors, rounding = _panels(function, left, right)
-        done = errors <= np.maximum(np.maximum(accuracy, accuracy * np.abs(values)), rounding)
-        total += float(values[done].sum())
-        if done.all():
-            return total
-        left, right, values = left[~done], right[~done], values[~done]
-        middle = 0.5 * (left + right)
-        left, right = np.concatenate([left, middle]), np.concatenate([middle, right])
-    return total + float(values.sum())  # panels of no width: a jump
-
-
-def _panels(
-    function: Callable[[Floats], Floats], left: Floats, right: Floats
-) -> tuple[Floats, Floats, Floats]:
-    """Return the integral, the error estimate and the rounding error of each panel."""
-    nodes, weights, coarse_weights = _rules()
-    half = 0.5 * (right - left)
-    x = (0.5 * (left + right))[:, None] + half[:, None] * nodes
-    y, coarse = np.split(function(x.ravel()).reshape(x.shape), [FINE], axis=1)
-    mean = 0.5 * (y @ weights)
-    spread = half * (np.abs(y - mean[:, None]) @ weights)
-    apart = np.abs(half * (y @ weights - coarse @ coarse_weights))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        errors = spread * np.minimum(1.0, (200.0 * apart / spread) ** 1.5)
-    errors = np.where(spread > 0.0, errors, apart)
-    return 2.0 * half * mean, errors, ROUNDING * half * (np.abs(y) @ weights)
 
 
 # -- Random numbers are handed in as `rng=`: a seed, or a generator, as NumPy does it --------------

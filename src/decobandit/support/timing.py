@@ -10,6 +10,8 @@ from __future__ import annotations
 import gc
 import threading
 import time
+from collections.abc import Callable
+from typing import TextIO
 
 
 class CompilingClock:
@@ -25,11 +27,15 @@ class CompilingClock:
         self._since = 0.0
         self._before = 0.0
         self._collects = False
+        self._kernels = 0
+        self.tell: Callable[[int], None] = lambda kernels: None  # number so far; 0 at a pause
 
     def begin(self) -> None:
         """Count a thread that starts to compile."""
         with self._lock:
             self._active += 1
+            self._kernels += 1
+            self.tell(self._kernels)
             if self._active == 1:
                 self._since = time.perf_counter()
                 self._collects = gc.isenabled()
@@ -41,6 +47,7 @@ class CompilingClock:
             self._active -= 1
             if self._active == 0:
                 self._before += time.perf_counter() - self._since
+                self.tell(0)
                 if self._collects:
                     gc.enable()
 
@@ -52,6 +59,17 @@ class CompilingClock:
 
 
 COMPILING = CompilingClock()
+
+
+def show_compiling(terminal: TextIO) -> None:
+    """Show on one line of a terminal that kernels are compiled, and how many so far."""
+
+    def tell(kernels: int) -> None:
+        line = f"compiling kernels, first use only: {kernels}" if kernels else ""
+        terminal.write(f"\r\x1b[K{line}")
+        terminal.flush()
+
+    COMPILING.tell = tell
 
 
 class Stopwatch:

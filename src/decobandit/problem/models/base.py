@@ -13,16 +13,18 @@ import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from functools import cached_property
 from math import inf, nan
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
-from ...support import Floats, Ints, InvalidArgument, float_from, shown
+from ...support import Floats, Ints, InvalidArgument, float_from, int_from, shown
 from ..model_base import Frozen, plain_init
 
 Stats = tuple[float, ...]
 Outcome = int | float | str  # as logs and files have one
+Knots = tuple[Floats, Floats, Floats]  # of a law: points, distribution function, density
 LONG_NUMBER = re.compile(r"-?\d+\.\d{5,}(e-?\d+)?")
 LARGEST_SUM = 1e100  # in size: what is computed from it, squares among it, is a number
 OF_SIZE = f", at most {LARGEST_SUM:g} in size: sums of squares would overflow"
@@ -34,16 +36,18 @@ class ArmModel(ABC):
     """A model of an arm's outcomes with its prior: frozen, compared and hashed by content."""
 
     word: ClassVar[str]  # as in "normal arms"
+    format_class: ClassVar[type[OutcomeFormat[Any]]]
     finite: ClassVar[bool]  # whether there are finitely many states after some pulls
     ordered: ClassVar[bool] = False  # whether the order of outcomes matters
     counts_good: ClassVar[bool] = False  # whether outcomes are good or bad
     has_law: ClassVar[bool] = True  # whether the arm's mean has `quantile` and `cdf`
+    known_variance: ClassVar[bool] = True  # whether outcomes of a known mean have a known law
     quantiles_searched: ClassVar[bool] = False  # by `cdf`, which on given points is quicker
 
-    @property
-    @abstractmethod
+    @cached_property
     def format(self) -> OutcomeFormat[Any]:
         """Text and JSON of outcomes, statistics and truth."""
+        return type(self).format_class(self)
 
     @property
     @abstractmethod
@@ -98,6 +102,10 @@ class ArmModel(ABC):
     def cdf(self, stats: Floats, x: Floats) -> Floats:
         """Posterior probability that the arm's mean is at most x, (...)."""
         raise InvalidArgument(f"{self.word} arms: no formula for the law of their mean")
+
+    def law_knots(self, stats: Floats) -> list[Knots] | None:
+        """Return the law of the mean in states (E, width) at knots; None without a closed form."""
+        return None
 
     @abstractmethod
     def update(self, stats: Floats, outcome: Floats) -> Floats:
@@ -154,11 +162,11 @@ class ArmModel(ABC):
         return False
 
     def first_states(self) -> tuple[Floats, Floats]:
-        """Chances (J,) and statistics (J, width) of an arm that has not been pulled."""
+        """Probabilities (J,) and statistics (J, width) of an arm that has not been pulled."""
         return np.ones(1), np.array([self.initial()], dtype=float)
 
     def reached(self, stages: int) -> Floats:
-        """Return the last statistic of all states that so many stages may lead to, in order."""
+        """Return the last statistic of all states that can be reached, in order."""
         raise TypeError(f"{self.word} arms have no states beside their pulls")
 
     def rest_mean(self, stats: Floats) -> Floats:
@@ -166,8 +174,8 @@ class ArmModel(ABC):
         return np.zeros(stats.shape[:-1])
 
     def rest_transitions(self, stats: Floats) -> tuple[Floats, Floats]:
-        """Chances (..., J) and statistics (..., J, width) after a stage without a pull."""
-        return np.ones((*stats.shape[:-1], 1)), stats[..., None, :]
+        """Probabilities (..., J) and statistics (..., J, width) after a stage without a pull."""
+        return np.ones((*stats.shape[:-1], 1)), self.rested(stats[..., 0], stats)[..., None, :]
 
     def rested(self, drawn: Floats, stats: Floats) -> Floats:
         """Statistics after a stage without a pull, decided by uniform numbers, (..., width)."""
@@ -187,25 +195,25 @@ class ArmModel(ABC):
         )
 
     def ahead(self, stats: Floats, count: int, most: int) -> tuple[Floats, Floats] | None:
-        """Return chances (E, J) of the statistics after further outcomes, (E, J, width).
+        """Return probabilities (E, J) of the statistics after further outcomes, (E, J, width).
 
         A quadrature where these are infinitely many; None where they are more than `most`.
         """
-        chances: Floats = np.ones((len(stats), 1))
+        probabilities: Floats = np.ones((len(stats), 1))
         later: Floats = stats[:, None, :]
         for _ in range(count):
             p, after = self.transitions(later)
-            chances = (chances[..., None] * p).reshape(len(stats), -1)
-            later = after.reshape(*chances.shape, self.width)
+            probabilities = (probabilities[..., None] * p).reshape(len(stats), -1)
+            later = after.reshape(*probabilities.shape, self.width)
             if len(stats) == 1:
                 rows, place = np.unique(later[0], axis=0, return_inverse=True)
-                merged = np.bincount(place.reshape(-1), chances[0], len(rows))
-                chances = merged.astype(float)[None]
-                possible = chances[0] > 0.0
-                chances, later = chances[:, possible], rows[None, possible]
-            if chances.shape[1] > most:
+                merged = np.bincount(place.reshape(-1), probabilities[0], len(rows))
+                probabilities = merged.astype(float)[None]
+                possible = probabilities[0] > 0.0
+                probabilities, later = probabilities[:, possible], rows[None, possible]
+            if probabilities.shape[1] > most:
                 return None
-        return chances, later
+        return probabilities, later
 
     def stats_at(self, pulls: float, mean: Floats) -> Floats:
         """Return the statistics after these pulls with a posterior mean, (...) -> (..., width).
@@ -243,7 +251,7 @@ class ArmModel(ABC):
 
 
 def ahead_of(model: ArmModel, stats: Stats, count: int, most: int) -> tuple[Floats, Floats] | None:
-    """Return `ArmModel.ahead` of one state: possible chances (J,) and statistics (J, width)."""
+    """Return `ArmModel.ahead` of one state: its positive probabilities (J,) and statistics."""
     law = model.ahead(np.array([stats], dtype=float), count, most)
     if law is None:
         return None
@@ -255,9 +263,14 @@ Model = TypeVar("Model", bound=ArmModel)
 
 
 class OutcomeFormat(ABC, Generic[Model]):
-    """Text and JSON of one model: outcomes, statistics, truth, tallies."""
+    """Text and JSON of one model: outcomes, statistics, truth, tallies.
 
-    whole: ClassVar[bool] = False  # whether outcomes are whole numbers, zero or more
+    A true parameter is a number between the `truths`, unless a model reads another.
+    """
+
+    truths: ClassVar[tuple[float, float]] = -LARGEST_SUM, LARGEST_SUM
+    truth_rule: ClassVar[str] = f"must be a finite number, the mean{OF_SIZE}"
+    most: int | None = None  # the largest outcome, where outcomes are whole numbers from 0
 
     def __init__(self, model: Model) -> None:
         self.model = model
@@ -267,7 +280,12 @@ class OutcomeFormat(ABC, Generic[Model]):
     def outcomes(self) -> str:
         """Outcomes of the model, in words."""
 
-    # -- statistics ---------------------------------------------------------------------------
+    @property
+    def rule(self) -> str:
+        """Condition on an outcome, in words."""
+        return "a finite number"
+
+    # -- statistics and truth -----------------------------------------------------------------
 
     @abstractmethod
     def describe(self, stats: Stats) -> str:
@@ -275,19 +293,22 @@ class OutcomeFormat(ABC, Generic[Model]):
 
     @abstractmethod
     def write(self, stats: Stats) -> str:
-        """Statistics as text, without commas; `read` undoes it."""
+        """Return statistics as text, without commas; `read` is the inverse."""
 
     @abstractmethod
     def read(self, text: str) -> Stats:
-        """Statistics from text; a ValueError that says what must be written instead."""
+        """Read statistics from text; refuse with an example of what to write instead."""
 
     @abstractmethod
     def check(self, stats: Stats) -> None:
-        """Raise a ValueError where no outcomes lead to these statistics."""
+        """Refuse statistics that no outcomes lead to."""
 
-    @abstractmethod
     def read_truth(self, value: object) -> Stats:
-        """Parameters as people give the truth of an arm; a ValueError where they are none."""
+        """Read the true parameters of an arm from user input; refuse anything else."""
+        number = number_of(value)
+        if not self.truths[0] <= number <= self.truths[1]:
+            raise InvalidArgument(f"{shown(value)} is not allowed; {self.truth_rule}")
+        return (number,)
 
     # -- outcomes that are recorded one by one ------------------------------------------------
 
@@ -305,7 +326,7 @@ class OutcomeFormat(ABC, Generic[Model]):
 
     def typed(self, text: str) -> Outcome:
         """Return an outcome as logs store it, from text."""
-        return int(self.read_outcome(text, self.model.initial()))
+        return self.recorded(self.read_outcome(text, ()), ())
 
     def named(self, outcome: Outcome) -> str:
         """Describe a recorded outcome."""
@@ -313,39 +334,21 @@ class OutcomeFormat(ABC, Generic[Model]):
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """Names of all outcomes; none where they are numbers."""
+        """Names of all outcomes that forms list; none where outcomes are numbers."""
         return ()
-
-    def traced(self, outcomes: Sequence[Outcome]) -> tuple[Floats, Floats]:
-        """Return recorded outcomes as numbers, (n,), and the statistics before each and after all.
-
-        A ValueError where one of them cannot be one of the arm in its state.
-        """
-        stats, numbers = [self.model.initial()], []
-        for outcome in outcomes:
-            numbers.append(self.read_outcome(outcome, stats[-1]))
-            after = self.model.update(np.array(stats[-1], dtype=float), np.array(numbers[-1]))
-            stats.append(tuple(after.tolist()))
-        return np.array(numbers), np.array(stats, dtype=float)
-
-    def known(self, outcomes: Sequence[Outcome]) -> Stats:
-        """Statistics after recorded outcomes."""
-        return tuple(self.traced(outcomes)[1][-1].tolist())
-
-    def values_of(self, outcomes: Sequence[Outcome]) -> Floats:
-        """Return the values of recorded outcomes, before the factor of a stage, (n,)."""
-        numbers, stats = self.traced(outcomes)
-        return self.model.value(stats[:-1], numbers)
 
     # -- tallies: outcomes of several pulls that are recorded together ------------------------
     # Where their order does not matter, a tally is their statistics.
 
     def tally(self, outcomes: Sequence[Outcome]) -> Stats:
         """Return the tally of outcomes as logs store them."""
-        return self.known(outcomes)
+        first = np.array(self.model.initial(), dtype=float)
+        numbers = np.array([self.read_outcome(outcome, ()) for outcome in outcomes], dtype=float)
+        after = self.model.update(np.broadcast_to(first, (len(numbers), first.size)), numbers)
+        return tuple((first + (after - first).sum(axis=0)).tolist())
 
     def tally_pulls(self, tally: Stats) -> int:
-        """How many outcomes are in a tally."""
+        """Return the number of outcomes in a tally."""
         return int(self.model.pulls(np.array(tally, dtype=float)))
 
     def sole(self, tally: Stats) -> Outcome:
@@ -354,11 +357,11 @@ class OutcomeFormat(ABC, Generic[Model]):
         return self.recorded(value, self.model.initial())
 
     def joined(self, tally: Stats, more: Stats) -> Stats:
-        """Add the counts of two tallies."""
+        """Return the tally of the outcomes of two."""
         return tuple(a + b for a, b in zip(tally, more, strict=True))
 
     def after_tally(self, stats: Stats, tally: Stats) -> Stats:
-        """Statistics after the outcomes of a tally; a ValueError where they cannot follow."""
+        """Return statistics after the outcomes of a tally; refuse outcomes that cannot follow."""
         return self.joined(stats, tally)
 
     def tally_value(self, stats: Stats, tally: Stats) -> float:
@@ -366,7 +369,7 @@ class OutcomeFormat(ABC, Generic[Model]):
         return float(self.model.total(np.array(tally, dtype=float)))
 
     def read_tally(self, text: str) -> Stats:
-        """Read a tally from text; refuse with a sentence on what to write instead."""
+        """Read a tally from text; refuse with an example of what to write instead."""
         return self.read(text)
 
     def write_tally(self, tally: Stats) -> str:
@@ -375,7 +378,7 @@ class OutcomeFormat(ABC, Generic[Model]):
 
     @property
     def tally_form(self) -> tuple[str, str]:
-        """How tallies are written: words, and the mark between their parts."""
+        """Notation of tallies in words, and the mark between their parts."""
         return "sum/pulls", "/"
 
     @property
@@ -388,13 +391,6 @@ class OutcomesInOrder(OutcomeFormat[Model]):
     """Tallies of outcomes that are numbers, where their order matters: the outcomes themselves."""
 
     no_tally: Stats = ()
-
-    def traced(self, outcomes: Sequence[Outcome]) -> tuple[Floats, Floats]:
-        numbers = [self.read_outcome(outcome, ()) for outcome in outcomes]
-        stats = [np.array(self.model.initial(), dtype=float)]
-        for number in numbers:
-            stats.append(self.model.update(stats[-1], np.array(number)))
-        return np.array(numbers).reshape(-1), np.array(stats)
 
     def tally(self, outcomes: Sequence[Outcome]) -> Stats:
         return tuple(float(self.plain(outcome)) for outcome in outcomes)
@@ -418,13 +414,41 @@ class OutcomesInOrder(OutcomeFormat[Model]):
         return float(sum(tally))
 
     def read_tally(self, text: str) -> Stats:
-        parts = [part.strip() for part in text.split("+")] if text.strip() else []
-        return tuple(self.read_outcome(part, ()) for part in parts)
+        return self.tally([self.typed(part) for part in parts_of(text)])
 
     def write_tally(self, tally: Stats) -> str:
         return "+".join(map(shortest, tally))
 
-    tally_form = "outcomes in the order of the pulls, such as 1+0", "+"
+    @property
+    def tally_form(self) -> tuple[str, str]:
+        return "outcomes in the order of the pulls, such as 1+0", "+"
+
+
+class WholeNumbers(OutcomeFormat[Model]):
+    """Outcomes that are whole numbers from 0 to `most`."""
+
+    most = 2**53  # the next float is not a number of its own
+
+    @property
+    def rule(self) -> str:
+        return f"a whole number, zero or more, at most {self.most}"
+
+    def read_outcome(self, text: object, stats: Stats) -> float:
+        try:
+            outcome = -1 if isinstance(text, bool) else int_from(str(text))
+        except ValueError:
+            outcome = -1
+        if not 0 <= outcome <= self.most:
+            raise no_outcome(text, self.rule)
+        return float(outcome)
+
+    def plain(self, value: object) -> Outcome:
+        if not is_whole(value):
+            raise no_outcome(value, self.rule)
+        return int(self.read_outcome(value, ()))
+
+    def recorded(self, outcome: float, stats: Stats) -> Outcome:
+        return int(outcome)
 
 
 class PriorTable(Frozen):
@@ -499,9 +523,10 @@ class SumModel(ArmModel):
         return stats[..., 1]
 
     def transitions(self, stats: Floats, truth: Stats | None = None) -> tuple[Floats, Floats]:
-        law = self.ahead(stats.reshape(-1, 2), 1, MAX_NODES)
+        width, shape = self.width, stats.shape[:-1]
+        law = self.ahead(stats.reshape(-1, width), 1, MAX_NODES)
         assert law is not None
-        return law[0].reshape(*stats.shape[:-1], -1), law[1].reshape(*stats.shape[:-1], -1, 2)
+        return law[0].reshape(*shape, -1), law[1].reshape(*shape, -1, width)
 
     def expected(self, stats: Floats, number: Ints) -> Floats:
         return np.asarray(stats + np.stack([number, number * self.mean(stats)], axis=-1))
@@ -513,30 +538,29 @@ class SumModel(ArmModel):
 
 
 class SumFormat(OutcomeFormat[Model]):
-    """Statistics are written sum/pulls; outcomes and truth are numbers."""
+    """Statistics are written sum/pulls, several sums as sum~sum; outcomes and truth are numbers."""
 
     example: ClassVar[str] = "4/2"  # a state as text
-    rule: ClassVar[str] = "a finite number"  # what an outcome must be
     positive: ClassVar[bool] = False  # whether every outcome is above 0
 
     def write(self, stats: Stats) -> str:
-        return f"{shortest(stats[1])}/{int(stats[0])}"
+        return f"{'~'.join(map(shortest, stats[1:]))}/{int(stats[0])}"
 
     def read(self, text: str) -> Stats:
-        total, slash, pulls = text.partition("/")
+        sums, slash, pulls = text.partition("/")
+        parts = sums.split("~")
         try:
-            if not slash or not _PULLS.fullmatch(pulls):
+            if not slash or len(parts) + 1 != self.model.width or not _PULLS.fullmatch(pulls):
                 raise ValueError
-            stats = (int(pulls), float_from(total))
+            stats = (int(pulls), *map(float_from, parts))
         except ValueError:
-            raise InvalidArgument(
-                f"{text!r}; must be sum/pulls, for example {self.example}"
-            ) from None
+            rule = f"must be {self.tally_form[0]}, for example {self.example}"
+            raise InvalidArgument(f"{text!r}; {rule}") from None
         self.check(stats)
         return stats
 
     def check(self, stats: Stats) -> None:
-        pulls, total = stats
+        pulls, total = stats[:2]
         if pulls < 0 or not math.isfinite(total):
             raise InvalidArgument(
                 f"{self.write(stats)}; must be a finite sum, and pulls zero or more"
@@ -563,16 +587,8 @@ class SumFormat(OutcomeFormat[Model]):
     def recorded(self, outcome: float, stats: Stats) -> Outcome:
         return outcome
 
-    def typed(self, text: str) -> Outcome:
-        return self.read_outcome(text, ())
-
     def sole(self, tally: Stats) -> Outcome:
         return self.recorded(tally[1], ())
-
-    def traced(self, outcomes: Sequence[Outcome]) -> tuple[Floats, Floats]:
-        numbers = np.array([self.read_outcome(outcome, ()) for outcome in outcomes]).reshape(-1)
-        sums = np.concatenate([[0.0], np.cumsum(numbers)])
-        return numbers, np.stack([np.arange(len(sums), dtype=float), sums], axis=1)
 
 
 # -- numbers and text ---------------------------------------------------------------------------
@@ -598,6 +614,11 @@ def rounded(record: str) -> str:
 
 def _six_digits(number: float) -> str:
     return f"{number:.6g}" if abs(number) < 1e5 else f"{number:.1f}"
+
+
+def parts_of(text: str) -> list[str]:
+    """Return the parts of a text that are joined by +."""
+    return [part.strip() for part in text.split("+")] if text.strip() else []
 
 
 def number_of(value: object) -> float:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from pydantic import ConfigDict, Field
 
-from ...support import Floats, Ints, InvalidArgument, shown
+from ...support import Floats, Ints, InvalidArgument
 from ..fields import PriorWeight
 from ..model_base import plain_init
-from .base import ArmModel, Outcome, OutcomeFormat, PriorTable, Stats, number_of, shared_out
+from .base import ArmModel, Outcome, OutcomeFormat, PriorTable, Stats, no_outcome, shared_out
 
 _GOOD_OF_PULLS = re.compile(r"\s*([0-9]{1,9})\s*/\s*([0-9]{1,9})\s*")
 _OUTCOMES = {
@@ -63,6 +61,60 @@ class BetaBernoulli(PriorTable):
         return BetaBernoulli(1, 1)
 
 
+class BernoulliFormat(OutcomeFormat[Any]):
+    """Statistics are written good/pulls."""
+
+    outcomes = "good or bad"
+    truths = 0.0, 1.0
+    truth_rule = "must be between 0 and 1"
+
+    @property
+    def rule(self) -> str:
+        return "good, bad, 1 or 0"
+
+    @property
+    def tally_form(self) -> tuple[str, str]:
+        return "good/pulls", "/"
+
+    def describe(self, stats: Stats) -> str:
+        return f"Beta({self.model.good + stats[0]:g}, {self.model.bad + stats[1]:g})"
+
+    def write(self, stats: Stats) -> str:
+        return f"{int(stats[0])}/{int(stats[0] + stats[1])}"
+
+    def read(self, text: str) -> Stats:
+        match = _GOOD_OF_PULLS.fullmatch(text)
+        if match is None:
+            raise InvalidArgument(f"{text!r}; must be good/pulls, for example 3/5")
+        good, pulls = map(int, match.groups())
+        self.check((good, pulls - good))
+        return (good, pulls - good)
+
+    def check(self, stats: Stats) -> None:
+        good, pulls = int(stats[0]), int(stats[0] + stats[1])
+        if min(stats) < 0:
+            rule = "good cannot exceed pulls" if good > pulls >= 0 else "counts cannot be negative"
+            raise InvalidArgument(f"{good} good of {pulls} pulls; {rule}")
+
+    def read_outcome(self, text: object, stats: Stats) -> float:
+        outcome = _OUTCOMES.get(str(text).strip().lower())
+        if outcome is None:
+            raise no_outcome(text, self.rule)
+        return outcome
+
+    def plain(self, value: object) -> Outcome:
+        if value in ("good", "bad"):
+            return int(value == "good")
+        if not isinstance(value, bool | np.bool_ | int | np.integer) or value not in (0, 1):
+            word = isinstance(value, str) and value.strip().lower() in _OUTCOMES
+            text = ", as a number, not as text" if word else ""
+            raise no_outcome(value, f"{self.rule}{text}")
+        return int(value)
+
+    def named(self, outcome: Outcome) -> str:
+        return "good" if outcome else "bad"
+
+
 @dataclass(frozen=True)
 class BernoulliModel(ArmModel):
     """Statistics: good, bad. An outcome: 1 or 0."""
@@ -71,14 +123,11 @@ class BernoulliModel(ArmModel):
     bad: float
 
     word = "good-or-bad"
+    format_class = BernoulliFormat
     finite = True
     counts_good = True
     width = 2
     mean_range = 0.0, 1.0
-
-    @cached_property
-    def format(self) -> BernoulliFormat:
-        return BernoulliFormat(self)
 
     @property
     def prior_pulls(self) -> float:
@@ -169,66 +218,10 @@ class BernoulliModel(ArmModel):
         return np.asarray(after - betaln(self.good, self.bad))
 
 
-class BernoulliFormat(OutcomeFormat[BernoulliModel]):
-    """Statistics are written good/pulls."""
-
-    outcomes = "good or bad"
-    choices = ("good", "bad")
-    tally_form = "good/pulls", "/"
-
-    def describe(self, stats: Stats) -> str:
-        return f"Beta({self.model.good + stats[0]:g}, {self.model.bad + stats[1]:g})"
-
-    def write(self, stats: Stats) -> str:
-        return f"{int(stats[0])}/{int(stats[0] + stats[1])}"
-
-    def read(self, text: str) -> Stats:
-        match = _GOOD_OF_PULLS.fullmatch(text)
-        if match is None:
-            raise InvalidArgument(f"{text!r}; must be good/pulls, for example 3/5")
-        good, pulls = map(int, match.groups())
-        if good > pulls:
-            raise InvalidArgument(f"{good} good of {pulls} pulls; good cannot exceed pulls")
-        return (good, pulls - good)
-
-    def check(self, stats: Stats) -> None:
-        if min(stats) < 0:
-            raise InvalidArgument(f"{self.write(stats)}; counts cannot be negative")
-
-    def read_truth(self, value: object) -> Stats:
-        p = number_of(value)
-        if not 0.0 <= p <= 1.0:
-            raise InvalidArgument(f"{shown(value)} is not allowed; must be between 0 and 1")
-        return (p,)
-
-    def read_outcome(self, text: object, stats: Stats) -> float:
-        outcome = _OUTCOMES.get(str(text).strip().lower())
-        if outcome is None:
-            raise InvalidArgument(f"outcome {text!r}; must be good, bad, 1 or 0")
-        return outcome
-
-    def plain(self, value: object) -> Outcome:
-        if value in ("good", "bad"):
-            return int(value == "good")
-        if not isinstance(value, bool | np.bool_ | int | np.integer) or value not in (0, 1):
-            word = isinstance(value, str) and value.strip().lower() in _OUTCOMES
-            text = ", as a number, not as text" if word else ""
-            raise InvalidArgument(f"outcome {value!r}; must be good, bad, 1 or 0{text}")
-        return int(value)
-
-    def named(self, outcome: Outcome) -> str:
-        return "good" if outcome else "bad"
-
-    def traced(self, outcomes: Sequence[Outcome]) -> tuple[Floats, Floats]:
-        numbers = np.array([self.read_outcome(outcome, ()) for outcome in outcomes]).reshape(-1)
-        counts = np.cumsum(np.stack([numbers, 1.0 - numbers], axis=1), axis=0)
-        return numbers, np.concatenate([np.zeros((1, 2)), counts])
-
-
 def beta_binomial(a: Floats | float, b: Floats | float, count: int) -> Floats:
-    """Return the chances of 0..count good ones among `count` outcomes, given Beta(a, b).
+    """Return the probabilities of 0..count good ones among `count` outcomes, given Beta(a, b).
 
-    a and b are numbers, or arrays (..., 1) for chances (..., count + 1).
+    a and b are numbers, or arrays (..., 1) for probabilities (..., count + 1).
     """
     j = np.arange(count)
     # from one number to the next: sums of logarithms neither underflow nor cancel
@@ -239,5 +232,5 @@ def beta_binomial(a: Floats | float, b: Floats | float, count: int) -> Floats:
         else (np.zeros((*np.shape(a)[:-1], 1)))
     )
     logs = np.cumsum(logs, axis=-1)
-    chances = np.exp(logs - logs.max(axis=-1, keepdims=True))
-    return np.asarray(chances / chances.sum(axis=-1, keepdims=True), dtype=np.float64)
+    probabilities = np.exp(logs - logs.max(axis=-1, keepdims=True))
+    return np.asarray(probabilities / probabilities.sum(axis=-1, keepdims=True), dtype=np.float64)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from itertools import combinations
 from math import comb
 from typing import Annotated, Any, Literal, Self
@@ -13,23 +13,21 @@ from typing import Annotated, Any, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from ...support import Floats, Ints, InvalidArgument, int_from, refuse, shown
+from ...support import Floats, Ints, InvalidArgument, refuse, shown
 from ..fields import FirstError, PriorWeight
 from ..model_base import plain_init
 from .base import (
     ArmModel,
     Outcome,
-    OutcomeFormat,
     PriorTable,
     Stats,
-    is_whole,
-    no_outcome,
+    WholeNumbers,
     number_of,
     shared_out,
 )
 
 MOST_CLASSES = 20
-SUM_TOLERANCE = 1e-9  # of chances that are to sum to 1
+SUM_TOLERANCE = 1e-9  # of probabilities that are to sum to 1
 _COUNTS = re.compile(r"\s*[0-9]{1,9}(\s*\+\s*[0-9]{1,9})*\s*")
 
 
@@ -84,6 +82,69 @@ class DirichletCategorical(PriorTable):
         return DirichletCategorical([1.0] * len(self.counts))
 
 
+class CategoricalFormat(WholeNumbers[Any]):
+    """Statistics are written as counts joined by +."""
+
+    @property
+    def outcomes(self) -> str:
+        return f"classes worth {', '.join(f'{value:g}' for value in self.model.values)}"
+
+    @property
+    def most(self) -> int:  # type: ignore[override]
+        return int(self.model.width) - 1
+
+    @property
+    def rule(self) -> str:
+        return f"the number of a class, 0 to {self.most}"
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        return tuple(map(str, range(self.model.width)))
+
+    @property
+    def _example(self) -> str:
+        return "+".join(self.choices)
+
+    def describe(self, stats: Stats) -> str:
+        counts = (f"{a + n:g}" for a, n in zip(self.model.counts, stats, strict=True))
+        return f"Dirichlet({', '.join(counts)})"
+
+    def write(self, stats: Stats) -> str:
+        return "+".join(str(int(count)) for count in stats)
+
+    def read(self, text: str) -> Stats:
+        counts, classes = text.split("+"), self.model.width
+        if not _COUNTS.fullmatch(text) or len(counts) != classes:
+            raise InvalidArgument(
+                f"{text!r}; must be {classes} counts, for example {self._example}"
+            )
+        return tuple(int(count) for count in counts)
+
+    def check(self, stats: Stats) -> None:
+        if min(stats) < 0:
+            raise InvalidArgument(f"{self.write(stats)}; counts cannot be negative")
+
+    def read_truth(self, value: object) -> Stats:
+        parts = value.split("+") if isinstance(value, str) else value
+        probabilities = tuple(map(number_of, parts)) if isinstance(parts, list | tuple) else ()
+        possible = len(probabilities) == self.model.width and all(
+            probability >= 0.0 for probability in probabilities
+        )
+        if not possible or not abs(sum(probabilities) - 1.0) <= SUM_TOLERANCE:
+            raise InvalidArgument(
+                f"{shown(value)} is not allowed; "
+                f"must be {self.model.width} probabilities that sum to 1"
+            )
+        return probabilities
+
+    def sole(self, tally: Stats) -> Outcome:
+        return tally.index(1)
+
+    @property
+    def tally_form(self) -> tuple[str, str]:
+        return f"{self.model.width} counts, one of each class, such as {self._example}", "+"
+
+
 @dataclass(frozen=True)
 class CategoricalModel(ArmModel):
     """Statistics: a count of each of L classes. An outcome: 0 .. L-1."""
@@ -92,12 +153,9 @@ class CategoricalModel(ArmModel):
     values: tuple[float, ...]
 
     word = "categorical"
+    format_class = CategoricalFormat
     finite = True
     quantiles_searched = True
-
-    @cached_property
-    def format(self) -> CategoricalFormat:
-        return CategoricalFormat(self)
 
     @property
     def width(self) -> int:
@@ -121,25 +179,25 @@ class CategoricalModel(ArmModel):
         # classes are few: column by column is faster than along rows
         return np.asarray(sum(stats[..., j] for j in range(1, self.width)) + stats[..., 0])
 
-    def chances(self, stats: Floats) -> Floats:
+    def probabilities(self, stats: Floats) -> Floats:
         """Probability of each class for the next outcome, (..., L)."""
         weight = np.array(self.counts) + stats
         return np.asarray(weight / weight.sum(axis=-1, keepdims=True))
 
     def mean(self, stats: Floats) -> Floats:
-        return np.asarray(self.chances(stats) @ np.array(self.values))
+        return np.asarray(self.probabilities(stats) @ np.array(self.values))
 
     def sd(self, stats: Floats) -> Floats:
         away = np.array(self.values) - self.mean(stats)[..., None]
-        spread = (self.chances(stats) * away**2).sum(axis=-1)
+        spread = (self.probabilities(stats) * away**2).sum(axis=-1)
         return np.asarray(np.sqrt(spread / (sum(self.counts) + self.pulls(stats) + 1.0)))
 
     def excess(self, stats: Floats, c: Floats) -> Floats:
-        chances, weight = self.chances(stats), sum(self.counts) + self.pulls(stats)
-        total = weight * (chances @ np.array(self.values))
+        probabilities, weight = self.probabilities(stats), sum(self.counts) + self.pulls(stats)
+        total = weight * (probabilities @ np.array(self.values))
         excess = np.zeros_like(weight)
         for j, value in enumerate(self.values):
-            excess += chances[..., j] * np.maximum((total + value) / (weight + 1.0) - c, 0.0)
+            excess += probabilities[..., j] * np.maximum((total + value) / (weight + 1.0) - c, 0.0)
         return np.asarray(excess)
 
     def cdf(self, stats: Floats, x: Floats) -> Floats:
@@ -197,8 +255,10 @@ class CategoricalModel(ArmModel):
         return np.asarray(stats @ np.array(self.values))
 
     def transitions(self, stats: Floats, truth: Stats | None = None) -> tuple[Floats, Floats]:
-        chances = self.chances(stats) if truth is None else np.broadcast_to(truth, stats.shape)
-        return chances, np.asarray(stats[..., None, :] + np.eye(self.width))
+        probabilities = (
+            self.probabilities(stats) if truth is None else np.broadcast_to(truth, stats.shape)
+        )
+        return probabilities, np.asarray(stats[..., None, :] + np.eye(self.width))
 
     def expected(self, stats: Floats, number: Ints) -> Floats:
         return np.asarray(stats + shared_out(np.array(self.counts) + stats, number))
@@ -211,14 +271,14 @@ class CategoricalModel(ArmModel):
             return None
         more, alpha = compositions(count, self.width), (np.array(self.counts) + stats)[:, None, :]
         logs = (gammaln(alpha + more) - gammaln(alpha) - gammaln(more + 1.0)).sum(axis=-1)
-        chances = np.exp(logs - logs.max(axis=1, keepdims=True))
-        return chances / chances.sum(axis=1, keepdims=True), stats[:, None, :] + more
+        probabilities = np.exp(logs - logs.max(axis=1, keepdims=True))
+        return probabilities / probabilities.sum(axis=1, keepdims=True), stats[:, None, :] + more
 
     def sample_total(
         self, parameters: Floats, stats: Floats, number: int, rng: np.random.Generator
     ) -> Floats:
-        chances = parameters / parameters.sum(axis=-1, keepdims=True)
-        return np.asarray(stats + rng.multinomial(number, chances))
+        probabilities = parameters / parameters.sum(axis=-1, keepdims=True)
+        return np.asarray(stats + rng.multinomial(number, probabilities))
 
     def posterior(self, stats: Floats) -> DirichletCategorical:
         return DirichletCategorical((np.array(self.counts) + stats).tolist())
@@ -230,83 +290,6 @@ class CategoricalModel(ArmModel):
         classes = np.sum(gammaln(before + stats) - gammaln(before), axis=-1)
         total = before.sum()
         return np.asarray(classes - gammaln(total + stats.sum(axis=-1)) + gammaln(total))
-
-
-class CategoricalFormat(OutcomeFormat[CategoricalModel]):
-    """Statistics are written as counts joined by +."""
-
-    @property
-    def outcomes(self) -> str:
-        return f"classes worth {', '.join(f'{value:g}' for value in self.model.values)}"
-
-    @property
-    def choices(self) -> tuple[str, ...]:
-        return tuple(map(str, range(self.model.width)))
-
-    @property
-    def _example(self) -> str:
-        return "+".join(self.choices)
-
-    def describe(self, stats: Stats) -> str:
-        counts = (f"{a + n:g}" for a, n in zip(self.model.counts, stats, strict=True))
-        return f"Dirichlet({', '.join(counts)})"
-
-    def write(self, stats: Stats) -> str:
-        return "+".join(str(int(count)) for count in stats)
-
-    def read(self, text: str) -> Stats:
-        counts, classes = text.split("+"), self.model.width
-        if not _COUNTS.fullmatch(text) or len(counts) != classes:
-            raise InvalidArgument(
-                f"{text!r}; must be {classes} counts, for example {self._example}"
-            )
-        return tuple(int(count) for count in counts)
-
-    def check(self, stats: Stats) -> None:
-        if min(stats) < 0:
-            raise InvalidArgument(f"{self.write(stats)}; counts cannot be negative")
-
-    def read_truth(self, value: object) -> Stats:
-        parts = value.split("+") if isinstance(value, str) else value
-        chances = tuple(map(number_of, parts)) if isinstance(parts, list | tuple) else ()
-        possible = len(chances) == self.model.width and all(chance >= 0.0 for chance in chances)
-        if not possible or not abs(sum(chances) - 1.0) <= SUM_TOLERANCE:
-            raise InvalidArgument(
-                f"{shown(value)} is not allowed; "
-                f"must be {self.model.width} probabilities that sum to 1"
-            )
-        return chances
-
-    def read_outcome(self, text: object, stats: Stats) -> float:
-        try:
-            outcome = int_from(str(text))
-        except ValueError:
-            outcome = -1
-        if not 0 <= outcome < self.model.width:
-            raise no_outcome(text, self._rule)
-        return float(outcome)
-
-    def plain(self, value: object) -> Outcome:
-        if not is_whole(value):
-            raise no_outcome(value, self._rule)
-        return int(self.read_outcome(value, ()))
-
-    @property
-    def _rule(self) -> str:
-        return f"the number of a class, 0 to {self.model.width - 1}"
-
-    def traced(self, outcomes: Sequence[Outcome]) -> tuple[Floats, Floats]:
-        classes = self.model.width
-        numbers = np.array([self.read_outcome(outcome, ()) for outcome in outcomes]).reshape(-1)
-        counts = np.cumsum(numbers[:, None] == np.arange(classes), axis=0)
-        return numbers, np.concatenate([np.zeros((1, classes)), counts])
-
-    def sole(self, tally: Stats) -> Outcome:
-        return tally.index(1)
-
-    @property
-    def tally_form(self) -> tuple[str, str]:
-        return f"{self.model.width} counts, one of each class, such as {self._example}", "+"
 
 
 @lru_cache(maxsize=64)

@@ -13,16 +13,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 from pydantic import Field
 
-from ...support import Floats, InvalidArgument, bisect, decay_integral, refuse, shown
+from ...support import Floats, bisect, decay_integral, refuse
 from ..fields import PriorWeight
 from ..model_base import plain_init
-from .base import LARGEST_SUM, PriorTable, Stats, SumFormat, SumModel, gamma_evidence, number_of
+from .base import LARGEST_SUM, PriorTable, Stats, SumFormat, SumModel, gamma_evidence
 
 NODES = 48  # of a quadrature over sums of times
 CENTRAL = 0.15865525393145707, 0.8413447460685429  # a normal law: one deviation from the mean
@@ -66,6 +65,29 @@ class GammaExponential(PriorTable):
         return GammaExponential(shape=shape, rate=self.rate * by)
 
 
+class ExponentialFormat(SumFormat[Any]):
+    """Outcomes are positive numbers."""
+
+    example = "12.5/2"
+    positive = True
+    truths = 5e-324, LARGEST_SUM
+    truth_rule = "must be a positive mean time"
+
+    @property
+    def rule(self) -> str:
+        return "a positive number"
+
+    @property
+    def outcomes(self) -> str:
+        limit = "" if self.model.cap == math.inf else f", counted up to {self.model.cap:g}"
+        return f"survival times{limit}"
+
+    def describe(self, stats: Stats) -> str:
+        return (
+            f"Exponential(Gamma({self.model.shape + stats[0]:g}, {self.model.rate + stats[1]:g}))"
+        )
+
+
 @dataclass(frozen=True)
 class ExponentialModel(SumModel):
     """Exponential times; a parameter is the true mean time, without the cap."""
@@ -75,10 +97,7 @@ class ExponentialModel(SumModel):
     cap: float = math.inf
 
     word = "exponential"
-
-    @cached_property
-    def format(self) -> ExponentialFormat:
-        return ExponentialFormat(self)
+    format_class = ExponentialFormat
 
     @property
     def mean_range(self) -> tuple[float, float]:
@@ -205,8 +224,8 @@ class ExponentialModel(SumModel):
         a, b = self._gamma(stats)
         parts = betaincinv(a[..., None], float(count), 0.5 * (1.0 - nodes))
         sums = b[..., None] / np.maximum(parts, 1e-300) - b[..., None]
-        chances = np.broadcast_to(0.5 * weights, sums.shape)
-        return chances, self.after_sums(stats, count, np.minimum(sums, LARGEST_SUM))
+        probabilities = np.broadcast_to(0.5 * weights, sums.shape)
+        return probabilities, self.after_sums(stats, count, np.minimum(sums, LARGEST_SUM))
 
     def kl_bound(self, n: Floats, mean: Floats, level: float) -> Floats | None:
         """Largest q with n (p / q - 1 - log(p / q)) <= level; None with a cap."""
@@ -221,27 +240,3 @@ class ExponentialModel(SumModel):
 
     def log_evidence(self, stats: Floats) -> Floats:
         return gamma_evidence(self.shape, self.rate, stats[..., 0], stats[..., 1])
-
-
-class ExponentialFormat(SumFormat[ExponentialModel]):
-    """Outcomes are positive numbers."""
-
-    example = "12.5/2"
-    rule = "a positive number"
-    positive = True
-
-    @property
-    def outcomes(self) -> str:
-        limit = "" if self.model.cap == math.inf else f", counted up to {self.model.cap:g}"
-        return f"survival times{limit}"
-
-    def describe(self, stats: Stats) -> str:
-        return (
-            f"Exponential(Gamma({self.model.shape + stats[0]:g}, {self.model.rate + stats[1]:g}))"
-        )
-
-    def read_truth(self, value: object) -> Stats:
-        mean = number_of(value)
-        if not 0.0 < mean <= LARGEST_SUM:
-            raise InvalidArgument(f"{shown(value)} is not allowed; must be a positive mean time")
-        return (mean,)

@@ -1,4 +1,4 @@
-"""Arms with states, and the chances of going from one to another by a pull, and perhaps at rest.
+"""Arms with states, and probabilities of moves between them by a pull, and perhaps at rest.
 
 `MarkovArm` has named states and outcomes, `Chain` two transition matrices. An arm that also moves,
 or earns, where it is not pulled is *restless*: all arms of its problem then move at every stage.
@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 import numpy as np
 from pydantic import (
@@ -23,11 +23,43 @@ from pydantic import (
 from ...support import Floats, Ints, InvalidArgument, is_count, refuse, shown
 from ..fields import Chance, Checked, FirstErrorOfTable, Number, Word, finite_array
 from ..model_base import Frozen, plain_init
-from .base import ArmModel, Outcome, OutcomeFormat, PriorTable, Stats, no_outcome
+from .base import ArmModel, Outcome, OutcomesInOrder, PriorTable, Stats, no_outcome
 from .categorical import SUM_TOLERANCE
 
 MOST_OWN_STATES = 10_000
 MOST_CHAIN_STATES = 1_000  # whose matrices are dense
+
+
+class Moves(NamedTuple):
+    """Moves from every state, J each; some may have probability 0."""
+
+    probabilities: Floats  # (S, J)
+    after: Ints  # (S, J) next states
+    below: Floats  # (S, J - 1) probability of a move or one before it
+
+    @classmethod
+    def of(cls, probabilities: Floats, after: Ints) -> Self:
+        """Return moves; they are certain from the last possible one on, in spite of rounding."""
+        last = probabilities.shape[1] - 1 - (probabilities[:, ::-1] > 0.0).argmax(axis=1)
+        certain = np.arange(probabilities.shape[1]) >= last[:, None]
+        below = np.where(certain, 1.0, np.cumsum(probabilities, axis=1))[:, :-1]
+        return cls(probabilities, after, below)
+
+    def drawn(self, u: Floats, state: Ints) -> Ints:
+        """Return the positions of moves decided by uniform numbers, (...)."""
+        return np.asarray((u[..., None] >= self.below[state]).sum(axis=-1))
+
+
+class StateArrays(NamedTuple):
+    """An arm given by states and moves between them, S states."""
+
+    names: tuple[str, ...]
+    first: Floats  # (S,) probabilities of the first state
+    rest_reward: Floats  # (S,) expected reward of a stage without a pull
+    reward: Floats  # (S,) expected reward of a pull
+    rest: Moves
+    pull: Moves
+    outcomes: Sequence[Sequence[str]]  # of a pull in every state, by name
 
 
 class MarkovState(Frozen):
@@ -63,7 +95,7 @@ class MarkovState(Frozen):
 
     @model_validator(mode="after")
     def _check_chances(self) -> Self:
-        sums = {"next": math.fsum(chance for chance, _ in self.next.values())}
+        sums = {"next": math.fsum(probability for probability, _ in self.next.values())}
         if self.rest is not None:
             sums["rest"] = math.fsum(self.rest.values())
         for key, total in sums.items():
@@ -134,47 +166,28 @@ class MarkovArm(PriorTable):
     def arm_model(self, arm: Any) -> MarkovModel:
         return MarkovModel(self)
 
-    # -- what the model asks for --------------------------------------------------------------
+    def arrays(self) -> StateArrays:
+        """Return states and moves as arrays."""
+        states, place = self.states.values(), {name: k for k, name in enumerate(self.states)}
 
-    def rewards(self) -> tuple[Floats, Floats]:
-        """Return the expected rewards of a stage at rest and of a pull, by state."""
-        states = self.states.values()
-        rest = np.array([state.rest_reward for state in states])
-        return rest, np.array([state.mean for state in states])
+        def moves(rows: list[list[tuple[float, str]]]) -> Moves:
+            probabilities = np.zeros((len(rows), max(map(len, rows))))
+            after = np.zeros(probabilities.shape, np.int64)
+            for k, row in enumerate(rows):
+                probabilities[k, : len(row)] = [probability for probability, _ in row]
+                after[k, : len(row)] = [place[to] for _, to in row]
+            return Moves.of(probabilities, after)
 
-    def pull_moves(self) -> tuple[Floats, Ints]:
-        """Probabilities of the outcomes of a pull, (S, J), and the next states."""
-        states = self.states.values()
-        return self._moves([list(state.next.values()) for state in states])
-
-    def rest_moves(self) -> tuple[Floats, Ints]:
-        """Probabilities of the moves of an arm at rest, (S, J), and the next states."""
-        rows = []
-        for name, state in self.states.items():
-            law = {name: 1.0} if state.rest is None else state.rest
-            rows.append([(chance, to) for to, chance in law.items()])
-        return self._moves(rows)
-
-    def _moves(self, rows: list[list[tuple[float, str]]]) -> tuple[Floats, Ints]:
-        place = {name: number for number, name in enumerate(self.states)}
-        chances = np.zeros((len(rows), max(map(len, rows))))
-        after = np.zeros(chances.shape, np.int64)
-        for number, row in enumerate(rows):
-            chances[number, : len(row)] = [chance for chance, _ in row]
-            after[number, : len(row)] = [place[to] for _, to in row]
-        return chances, after
-
-    def first_law(self) -> Floats:
-        """Probabilities of the first state of an arm, (S,)."""
-        return np.array([float(name == self.first) for name in self.states])
-
-    def state_names(self) -> tuple[str, ...]:
-        """Names of the states."""
-        return tuple(self.states)
-
-    def outcome_names(self, state: int) -> list[str]:
-        """Names of the outcomes of a pull in a state, in the order of the file."""
-        return list(self.states[self.state_names()[state]].next)
+        rests = [{name: 1.0} if s.rest is None else s.rest for name, s in self.states.items()]
+        return StateArrays(
+            names=tuple(self.states),
+            first=np.array([float(name == self.first) for name in self.states]),
+            rest_reward=np.array([state.rest_reward for state in states]),
+            reward=np.array([state.mean for state in states]),
+            rest=moves([[(probability, to) for to, probability in law.items()] for law in rests]),
+            pull=moves([list(state.next.values()) for state in states]),
+            outcomes=[list(state.next) for state in states],
+        )
 
 
 def _check_name(name: str, states: Mapping[str, MarkovState], at: tuple[int | str, ...]) -> None:
@@ -290,246 +303,63 @@ class Chain(PriorTable):
     def arm_model(self, arm: Any) -> MarkovModel:
         return MarkovModel(self)
 
-    def rewards(self) -> tuple[Floats, Floats]:
-        """Return the expected rewards of a stage at rest and of a pull, by state."""
-        return np.array(self.rest_reward), np.array(self.reward)
-
-    def pull_moves(self) -> tuple[Floats, Ints]:
-        """Probabilities of the next states after a pull, (S, S), and their numbers."""
-        return self._moves(self.pull)
-
-    def rest_moves(self) -> tuple[Floats, Ints]:
-        """Probabilities of the next states at rest, (S, S), and their numbers."""
-        return self._moves(self.rest)
-
-    @staticmethod
-    def _moves(matrix: tuple[tuple[float, ...], ...]) -> tuple[Floats, Ints]:
-        chances = np.array(matrix)
-        return chances, np.broadcast_to(np.arange(len(chances)), chances.shape)
-
-    def first_law(self) -> Floats:
-        """Probabilities of the first states, (S,)."""
-        if isinstance(self.first, int):
-            return np.asarray(np.eye(len(self.rest))[self.first])
-        return np.array(self.first)
-
-    def state_names(self) -> tuple[str, ...]:
-        """Names of the states: their numbers."""
-        return tuple(map(str, range(len(self.rest))))
-
-    def outcome_names(self, state: int) -> tuple[str, ...]:
-        """Names of the outcomes of a pull: the states that follow."""
-        return self.state_names()
+    def arrays(self) -> StateArrays:
+        """Return states and moves as arrays."""
+        number = len(self.rest)
+        names = tuple(map(str, range(number)))
+        after = np.broadcast_to(np.arange(number), (number, number))
+        first = np.eye(number)[self.first] if isinstance(self.first, int) else np.array(self.first)
+        return StateArrays(
+            names=names,
+            first=first,
+            rest_reward=np.array(self.rest_reward),
+            reward=np.array(self.reward),
+            rest=Moves.of(np.array(self.rest), after),
+            pull=Moves.of(np.array(self.pull), after),
+            outcomes=[names] * number,
+        )
 
 
-@dataclass(frozen=True)
-class MarkovModel(ArmModel):
-    """Statistics: pulls, position of the state. An outcome: its position in the state's outcomes.
-
-    A restless arm that is not pulled changes its state, and not its pulls.
-    """
-
-    table: MarkovArm | Chain
-
-    word = "own"
-    finite = True
-    ordered = True
-    has_law = False
-    width = 2
-
-    @cached_property
-    def format(self) -> MarkovFormat:
-        return MarkovFormat(self)
-
-    @cached_property
-    def names(self) -> tuple[str, ...]:
-        """Names of the states, in order."""
-        return self.table.state_names()
-
-    @cached_property
-    def restless(self) -> bool:
-        return self.table.restless
-
-    def states(self, pulls: int) -> float:
-        return float(len(self.names))
-
-    def reached(self, stages: int) -> Floats:
-        return np.arange(float(len(self.names)))
-
-    @cached_property
-    def rewards(self) -> tuple[Floats, Floats]:
-        """Expected rewards of a stage at rest, and of a pull, by state."""
-        return self.table.rewards()
-
-    @property
-    def means(self) -> Floats:
-        """Expected reward of a pull by state."""
-        return self.rewards[1]
-
-    @property
-    def usual(self) -> tuple[float, float]:
-        rewards = np.concatenate(self.rewards) if self.restless else self.means
-        return float(rewards.min()), float(rewards.max())
-
-    @cached_property
-    def _moves(self) -> tuple[Floats, Ints]:
-        return self.table.pull_moves()
-
-    @cached_property
-    def _rest_moves(self) -> tuple[Floats, Ints]:
-        return self.table.rest_moves()
-
-    @cached_property
-    def _below(self) -> Floats:
-        return _cumulated(self._moves[0])
-
-    @cached_property
-    def _rest_below(self) -> Floats:
-        return _cumulated(self._rest_moves[0])
-
-    @cached_property
-    def first_law(self) -> Floats:
-        """Probabilities of the first states, (S,)."""
-        return self.table.first_law()
-
-    def links(self, state: int) -> list[tuple[float, int]]:
-        """Chances of the outcomes of a pull in a state, and the states that follow."""
-        pairs = zip(*(part[state].tolist() for part in self._moves), strict=True)
-        return [(chance, to) for chance, to in pairs if chance > 0.0]
-
-    def moves(self, pulled: bool) -> tuple[Ints, Ints, Floats]:
-        """Return the transitions of states: their number (S,), next states and probabilities."""
-        chances, after = self._moves if pulled else self._rest_moves
-        possible = chances > 0.0
-        return possible.sum(axis=1), after[possible], chances[possible]
-
-    def initial(self) -> Stats:
-        return (0, int(self.first_law.argmax()))
-
-    def first_states(self) -> tuple[Floats, Floats]:
-        possible = np.flatnonzero(self.first_law)
-        stats = np.stack([np.zeros(possible.size), possible.astype(float)], axis=-1)
-        return self.first_law[possible], stats
-
-    def pulls(self, stats: Floats) -> Floats:
-        return stats[..., 0]
-
-    def mean(self, stats: Floats) -> Floats:
-        return self.means[stats[..., 1].astype(np.int64)]
-
-    def rest_mean(self, stats: Floats) -> Floats:
-        return self.rewards[0][stats[..., 1].astype(np.int64)]
-
-    def sd(self, stats: Floats) -> Floats:
-        raise InvalidArgument("own arms: their states say nothing of how sure a mean is")
-
-    def excess(self, stats: Floats, c: Floats) -> Floats:
-        state = stats[..., 1].astype(np.int64)
-        chances, after = self._moves
-        beyond = np.maximum(self.means[after[state]] - np.asarray(c)[..., None], 0.0)
-        return np.asarray((chances[state] * beyond).sum(axis=-1))
-
-    def update(self, stats: Floats, outcome: Floats) -> Floats:
-        state = stats[..., 1].astype(np.int64)
-        after = self._moves[1][state, outcome.astype(np.int64)]
-        return np.stack([stats[..., 0] + 1.0, after], axis=-1)
-
-    def sample(self, stats: Floats, rng: np.random.Generator) -> Floats:
-        return np.zeros((*stats.shape[:-1], 0))  # nothing is unknown but what happens
-
-    def mean_at(self, parameters: Floats) -> Floats:
-        raise InvalidArgument("own arms: they have states and no parameters")
-
-    def sample_outcome(self, parameters: Floats, stats: Floats, rng: np.random.Generator) -> Floats:
-        return self.from_stream(rng.random(stats.shape[:-1]), stats)
-
-    def value(self, stats: Floats, outcome: Floats) -> Floats:
-        return self.mean(stats)
-
-    def transitions(self, stats: Floats, truth: Stats | None = None) -> tuple[Floats, Floats]:
-        """States with fewer outcomes than others have ones of probability 0."""
-        return self._led(self._moves, stats, 1.0)
-
-    def rest_transitions(self, stats: Floats) -> tuple[Floats, Floats]:
-        return self._led(self._rest_moves, stats, 0.0)
-
-    @staticmethod
-    def _led(moves: tuple[Floats, Ints], stats: Floats, pulls: float) -> tuple[Floats, Floats]:
-        """Chances and statistics after a move of several pulls, (..., J) and (..., J, 2)."""
-        state = stats[..., 1].astype(np.int64)
-        after = np.asarray(moves[1][state], dtype=float)
-        had = np.broadcast_to(stats[..., :1] + pulls, after.shape)
-        return np.asarray(moves[0][state]), np.stack([had, after], axis=-1)
-
-    def stream(self, parameters: Floats, pulls: int, rng: np.random.Generator) -> Floats:
-        return rng.random((len(parameters), pulls))
-
-    def from_stream(self, drawn: Floats, stats: Floats) -> Floats:
-        below = self._below[stats[..., 1].astype(np.int64)]
-        return np.asarray((drawn[..., None] >= below).sum(axis=-1), dtype=float)
-
-    def rested(self, drawn: Floats, stats: Floats) -> Floats:
-        state = stats[..., 1].astype(np.int64)
-        way = (drawn[..., None] >= self._rest_below[state]).sum(axis=-1)
-        return np.stack([stats[..., 0], self._rest_moves[1][state, way]], axis=-1)
-
-    def begun(self, drawn: Floats) -> Floats:
-        state = (drawn[..., None] >= _cumulated(self.first_law[None])[0]).sum(axis=-1)
-        return np.stack([np.zeros(drawn.shape), state], axis=-1)
-
-
-def _cumulated(chances: Floats) -> Floats:
-    """Return the chances of an outcome or one before it, (S, J - 1).
-
-    They are sure from the last possible one on, in spite of rounding.
-    """
-    last = chances.shape[1] - 1 - (chances[:, ::-1] > 0.0).argmax(axis=1)
-    sure = np.arange(chances.shape[1]) >= last[:, None]
-    return np.where(sure, 1.0, np.cumsum(chances, axis=1))[:, :-1]
-
-
-class MarkovFormat(OutcomeFormat[MarkovModel]):
+class MarkovFormat(OutcomesInOrder[Any]):
     """Statistics are written state/pulls; a tally is the outcomes in the order of the pulls."""
 
     outcomes = "own"
-    no_tally: Stats = ()
 
     @cached_property
     def choices(self) -> tuple[str, ...]:
-        if self.model.restless:  # told of are the states after a stage, pulled or not
-            return self.model.names
-        table, states = self.model.table, range(len(self.model.names))
-        return tuple(dict.fromkeys(name for state in states for name in table.outcome_names(state)))
+        """Names of all outcomes; of a restless arm, of the states after a stage."""
+        arrays = self.model.arrays
+        if self.model.restless:
+            return tuple(arrays.names)
+        return tuple(dict.fromkeys(name for names in arrays.outcomes for name in names))
 
     def _outcomes(self, stats: Stats) -> dict[str, int]:
         """Positions of the outcomes that are possible in a state, by name."""
-        state = int(stats[1])
-        chances = self.model.transitions(np.array(stats, dtype=float))[0]
-        names = enumerate(self.model.table.outcome_names(state))
-        return {name: place for place, name in names if chances[place] > 0.0}
+        arrays, state = self.model.arrays, int(stats[1])
+        pairs = enumerate(arrays.outcomes[state])
+        return {name: k for k, name in pairs if arrays.pull.probabilities[state, k] > 0.0}
 
     def describe(self, stats: Stats) -> str:
-        return self.model.names[int(stats[1])]
+        return str(self.model.arrays.names[int(stats[1])])
 
     def write(self, stats: Stats) -> str:
         return f"{self.describe(stats)}/{int(stats[0])}"
 
     def read(self, text: str) -> Stats:
-        names = self.model.names
+        names = self.model.arrays.names
         name, slash, pulls = text.strip().partition("/")
         if not slash or not is_count(pulls) or name not in names:
             raise InvalidArgument(f"{text!r}; must be state/pulls, for example {names[0]}/0")
         return (int(pulls), names.index(name))
 
     def check(self, stats: Stats) -> None:
-        if stats[0] < 0 or not 0 <= stats[1] < len(self.model.names):
+        if stats[0] < 0 or not 0 <= stats[1] < len(self.model.arrays.names):
             raise InvalidArgument(f"{stats}; must be pulls, and the position of a state")
 
     def read_truth(self, value: object) -> Stats:
         if value not in ("-", None):
-            raise InvalidArgument(
-                f'{shown(value)} is not allowed; must be "-": own states have no parameters'
-            )
+            rule = 'must be "-": Markov arms have no parameters'
+            raise InvalidArgument(f"{shown(value)} is not allowed; {rule}")
         return ()
 
     def read_outcome(self, text: object, stats: Stats) -> float:
@@ -544,7 +374,7 @@ class MarkovFormat(OutcomeFormat[MarkovModel]):
         return str(value)
 
     def recorded(self, outcome: float, stats: Stats) -> Outcome:
-        return self.model.table.outcome_names(int(stats[1]))[int(outcome)]
+        return str(self.model.arrays.outcomes[int(stats[1])][int(outcome)])
 
     def typed(self, text: str) -> Outcome:
         return self.plain(text)
@@ -554,14 +384,8 @@ class MarkovFormat(OutcomeFormat[MarkovModel]):
     def tally(self, outcomes: Sequence[Outcome]) -> Stats:
         return tuple(float(self.choices.index(str(self.plain(outcome)))) for outcome in outcomes)
 
-    def tally_pulls(self, tally: Stats) -> int:
-        return len(tally)
-
     def sole(self, tally: Stats) -> Outcome:
         return self.choices[int(tally[0])]
-
-    def joined(self, tally: Stats, more: Stats) -> Stats:
-        return tally + more
 
     def after_tally(self, stats: Stats, tally: Stats) -> Stats:
         return self._walk(stats, tally)[-1]
@@ -569,9 +393,6 @@ class MarkovFormat(OutcomeFormat[MarkovModel]):
     def tally_value(self, stats: Stats, tally: Stats) -> float:
         before = np.array(self._walk(stats, tally)[:-1], dtype=float).reshape(-1, 2)
         return float(self.model.mean(before).sum())
-
-    def read_tally(self, text: str) -> Stats:
-        return self.tally([part.strip() for part in text.split("+")] if text.strip() else [])
 
     def write_tally(self, tally: Stats) -> str:
         return "+".join(self.choices[int(place)] for place in tally)
@@ -583,24 +404,144 @@ class MarkovFormat(OutcomeFormat[MarkovModel]):
         example = "+".join((self.choices * 2)[:2])
         return f"outcomes in the order of the pulls, such as {example}", "+"
 
-    def following(self, stats: Stats, state: float, *, pulled: bool) -> Stats:
-        """Return the statistics after a stage that ended in a state; refuse impossible ones."""
-        moves = self.model.transitions if pulled else self.model.rest_transitions
-        chances, after = moves(np.array(stats, dtype=float))
-        if not chances[after[:, 1] == state].any():
-            way = "by a pull" if pulled else "at rest"
-            name = self.model.names[int(state)]
-            raise InvalidArgument(f"{name} does not follow {self.describe(stats)} {way}")
-        return (stats[0] + pulled, state)
-
     def _walk(self, stats: Stats, tally: Stats) -> list[Stats]:
         """Statistics before each outcome and after all; a ValueError where one cannot follow."""
         states = [stats]
         for position in tally:
             if self.model.restless:
-                states.append(self.following(states[-1], position, pulled=True))
+                states.append(self.model.following(states[-1], position, pulled=True))
                 continue
             outcome = np.array(self.read_outcome(self.choices[int(position)], states[-1]))
             after = self.model.update(np.array(states[-1], dtype=float), outcome)
             states.append(tuple(after.tolist()))
         return states
+
+
+@dataclass(frozen=True)
+class MarkovModel(ArmModel):
+    """Statistics: pulls, position of the state. An outcome: its position in the state's outcomes.
+
+    A restless arm that is not pulled changes its state, and not its pulls.
+    """
+
+    table: MarkovArm | Chain
+
+    word = "own"
+    format_class = MarkovFormat
+    finite = True
+    ordered = True
+    has_law = False
+    width = 2
+
+    @cached_property
+    def arrays(self) -> StateArrays:
+        """States and moves as arrays."""
+        return self.table.arrays()
+
+    @cached_property
+    def restless(self) -> bool:
+        return self.table.restless
+
+    def states(self, pulls: int) -> float:
+        return float(len(self.arrays.names))
+
+    def reached(self, stages: int) -> Floats:
+        return np.arange(float(len(self.arrays.names)))
+
+    @property
+    def usual(self) -> tuple[float, float]:
+        rewards = self.arrays.reward
+        if self.restless:
+            rewards = np.concatenate([rewards, self.arrays.rest_reward])
+        return float(rewards.min()), float(rewards.max())
+
+    def links(self, state: int) -> list[tuple[float, int]]:
+        """Return probabilities of the outcomes of a pull in a state, and the states that follow."""
+        pull = self.arrays.pull
+        pairs = zip(pull.probabilities[state].tolist(), pull.after[state].tolist(), strict=True)
+        return [(probability, to) for probability, to in pairs if probability > 0.0]
+
+    def initial(self) -> Stats:
+        return (0, int(self.arrays.first.argmax()))
+
+    def first_states(self) -> tuple[Floats, Floats]:
+        possible = np.flatnonzero(self.arrays.first)
+        stats = np.stack([np.zeros(possible.size), possible.astype(float)], axis=-1)
+        return self.arrays.first[possible], stats
+
+    def pulls(self, stats: Floats) -> Floats:
+        return stats[..., 0]
+
+    def mean(self, stats: Floats) -> Floats:
+        return self.arrays.reward[_state(stats)]
+
+    def rest_mean(self, stats: Floats) -> Floats:
+        return self.arrays.rest_reward[_state(stats)]
+
+    def sd(self, stats: Floats) -> Floats:
+        raise InvalidArgument("Markov arms: the mean of a state is known, it has no deviation")
+
+    def excess(self, stats: Floats, c: Floats) -> Floats:
+        pull, state = self.arrays.pull, _state(stats)
+        beyond = self.arrays.reward[pull.after[state]] - np.asarray(c)[..., None]
+        return np.asarray((pull.probabilities[state] * np.maximum(beyond, 0.0)).sum(axis=-1))
+
+    def update(self, stats: Floats, outcome: Floats) -> Floats:
+        after = self.arrays.pull.after[_state(stats), outcome.astype(np.int64)]
+        return np.stack([stats[..., 0] + 1.0, after], axis=-1)
+
+    def sample(self, stats: Floats, rng: np.random.Generator) -> Floats:
+        return np.zeros((*stats.shape[:-1], 0))  # nothing is unknown but what happens
+
+    def mean_at(self, parameters: Floats) -> Floats:
+        raise InvalidArgument("Markov arms: they have states and no parameters")
+
+    def sample_outcome(self, parameters: Floats, stats: Floats, rng: np.random.Generator) -> Floats:
+        return self.from_stream(rng.random(stats.shape[:-1]), stats)
+
+    def value(self, stats: Floats, outcome: Floats) -> Floats:
+        return self.mean(stats)
+
+    def transitions(self, stats: Floats, truth: Stats | None = None) -> tuple[Floats, Floats]:
+        """States with fewer outcomes than others have ones of probability 0."""
+        return self._moved(self.arrays.pull, stats, 1.0)
+
+    def rest_transitions(self, stats: Floats) -> tuple[Floats, Floats]:
+        return self._moved(self.arrays.rest, stats, 0.0)
+
+    @staticmethod
+    def _moved(moves: Moves, stats: Floats, pulls: float) -> tuple[Floats, Floats]:
+        """Return probabilities (..., J) and statistics (..., J, 2) after a move."""
+        state = _state(stats)
+        after = np.asarray(moves.after[state], dtype=float)
+        taken = np.broadcast_to(stats[..., :1] + pulls, after.shape)
+        return moves.probabilities[state], np.stack([taken, after], axis=-1)
+
+    def following(self, stats: Stats, state: float, *, pulled: bool) -> Stats:
+        """Return the statistics after a stage that ended in a state; refuse impossible ones."""
+        moves = self.transitions if pulled else self.rest_transitions
+        probabilities, after = moves(np.array(stats, dtype=float))
+        if not probabilities[after[:, 1] == state].any():
+            before, name = (self.arrays.names[int(x)] for x in (stats[1], state))
+            way = "by a pull" if pulled else "at rest"
+            raise InvalidArgument(f"{name} does not follow {before} {way}")
+        return (stats[0] + pulled, state)
+
+    def stream(self, parameters: Floats, pulls: int, rng: np.random.Generator) -> Floats:
+        return rng.random((len(parameters), pulls))
+
+    def from_stream(self, drawn: Floats, stats: Floats) -> Floats:
+        return self.arrays.pull.drawn(drawn, _state(stats)).astype(float)
+
+    def rested(self, drawn: Floats, stats: Floats) -> Floats:
+        rest, state = self.arrays.rest, _state(stats)
+        return np.stack([stats[..., 0], rest.after[state, rest.drawn(drawn, state)]], axis=-1)
+
+    def begun(self, drawn: Floats) -> Floats:
+        first = Moves.of(self.arrays.first[None], np.arange(self.arrays.first.size)[None])
+        state = first.drawn(drawn, np.zeros(drawn.shape, np.int64))
+        return np.stack([np.zeros(drawn.shape), state], axis=-1)
+
+
+def _state(stats: Floats) -> Ints:
+    return stats[..., 1].astype(np.int64)

@@ -1,32 +1,31 @@
-"""Normal outcomes with known noise, normal prior on their mean."""
+"""Normal outcomes with known noise, normal prior on their mean, which may do a random walk."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 from pydantic import Field
 
-from ...support import Floats, InvalidArgument, float_from, is_count, refuse, shown
+from ...support import Floats, InvalidArgument, float_from, is_count, refuse
 from ..fields import Number, PositiveNumber
 from ..model_base import plain_init
 from .base import (
     LARGEST_SUM,
-    OF_SIZE,
     ArmModel,
+    Knots,
     OutcomesInOrder,
     PriorTable,
     Stats,
     SumFormat,
     SumModel,
-    number_of,
     shortest,
 )
 
 NODES = 16  # of a quadrature over pending outcomes
+SCORES = np.linspace(-8.0, 8.0, 97)  # knots of the law of the mean, in standard deviations
 OUTLOOK = np.linspace(-6.0, 6.0, 33)  # next measurement, in standard deviations
 
 
@@ -68,38 +67,25 @@ class NormalNormal(PriorTable):
         return NormalNormal(self.mean, self.sd / math.sqrt(by))
 
 
-@dataclass(frozen=True)
-class NormalModel(SumModel):
-    """Normal outcomes: the posterior of their mean is normal."""
+def normal_excess(c: Floats, sd: float | Floats) -> Floats:
+    """E(X - c)^+ of X ~ N(0, sd^2)."""
+    from scipy.special import ndtr  # late: scipy takes half a second to load
 
-    prior_mean: float
-    prior_sd: float
+    z = c / sd
+    return np.asarray(sd * (np.exp(-0.5 * z * z) / np.sqrt(2.0 * np.pi) - z * ndtr(-z)))
+
+
+class NormalMean(ArmModel):
+    """Normal outcomes around a mean whose law, `mean` and `sd` of the statistics, is normal."""
+
     noise_sd: float
 
-    word = "normal"
-
-    @cached_property
-    def format(self) -> NormalFormat:
-        return NormalFormat(self)
-
-    @property
-    def prior_pulls(self) -> float:
-        return (self.noise_sd / self.prior_sd) ** 2
-
-    def mean(self, stats: Floats) -> Floats:
-        k = self.prior_pulls
-        return np.asarray((k * self.prior_mean + stats[..., 1]) / (k + stats[..., 0]))
-
-    def sd(self, stats: Floats) -> Floats:
-        return np.asarray(self.noise_sd / np.sqrt(self.prior_pulls + stats[..., 0]))
+    def step_sd(self, sd: Floats) -> Floats:
+        """Return the standard deviation of the change of the posterior mean by a pull, (...)."""
+        return np.asarray(sd**2 / np.sqrt(sd**2 + self.noise_sd**2))
 
     def excess(self, stats: Floats, c: Floats) -> Floats:
-        from scipy.special import ndtr  # late: scipy takes half a second to load
-
-        weight = self.prior_pulls + stats[..., 0]
-        sd = self.noise_sd / np.sqrt(weight * (weight + 1.0))
-        z = (c - self.mean(stats)) / sd
-        return np.asarray(sd * (np.exp(-0.5 * z * z) / np.sqrt(2.0 * np.pi) - z * ndtr(-z)))
+        return normal_excess(c - self.mean(stats), self.step_sd(self.sd(stats)))
 
     def quantile(self, stats: Floats, level: float | Floats) -> Floats:
         from scipy.special import ndtri
@@ -111,8 +97,21 @@ class NormalModel(SumModel):
 
         return np.asarray(ndtr((x - self.mean(stats)) / self.sd(stats)))
 
+    def value(self, stats: Floats, outcome: Floats) -> Floats:
+        return outcome
+
+    def law_knots(self, stats: Floats) -> list[Knots]:
+        from scipy.special import ndtr
+
+        f, density = ndtr(SCORES), np.exp(-0.5 * SCORES**2) / np.sqrt(2.0 * np.pi)
+        pairs = zip(self.mean(stats), self.sd(stats), strict=True)
+        return [(mean + sd * SCORES, f, density / sd) for mean, sd in pairs]
+
     def sample(self, stats: Floats, rng: np.random.Generator) -> Floats:
         return np.asarray(rng.normal(self.mean(stats), self.sd(stats)))[..., None]
+
+    def mean_at(self, parameters: Floats) -> Floats:
+        return parameters[..., 0]
 
     def sample_outcome(self, parameters: Floats, stats: Floats, rng: np.random.Generator) -> Floats:
         outcome = rng.standard_normal(parameters.shape[:-1])
@@ -126,40 +125,14 @@ class NormalModel(SumModel):
         spread = np.sqrt(self.noise_sd**2 + self.sd(stats) ** 2)
         outcomes = self.mean(stats)[..., None] + spread[..., None] * OUTLOOK
         probabilities = np.broadcast_to(weights / weights.sum(), outcomes.shape)
-        return probabilities, self.after_sums(stats, 1, outcomes)
-
-    def ahead(self, stats: Floats, count: int, most: int) -> tuple[Floats, Floats] | None:
-        """Quadrature of Gauss and Hermite: the sum of the outcomes is normal."""
-        if count == 0:
-            return np.ones((len(stats), 1)), stats[:, None, :]
-        if most < NODES:
-            return None
-        nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
-        spread = np.sqrt(count * self.noise_sd**2 + (count * self.sd(stats)) ** 2)
-        sums = count * self.mean(stats)[:, None] + spread[:, None] * nodes
-        chances = np.broadcast_to(weights / weights.sum(), sums.shape)
-        return chances, self.after_sums(stats, count, sums)
-
-    def kl_bound(self, n: Floats, mean: Floats, level: float) -> Floats | None:
-        return np.asarray(mean + self.noise_sd * np.sqrt(2.0 * level / n))
-
-    def sample_total(
-        self, parameters: Floats, stats: Floats, number: int, rng: np.random.Generator
-    ) -> Floats:
-        total = rng.normal(number * parameters[..., 0], math.sqrt(number) * self.noise_sd)
-        return self.after_sums(stats, number, np.asarray(total)[..., None])[..., 0, :]
+        before = np.broadcast_to(stats[..., None, :], (*outcomes.shape, stats.shape[-1]))
+        return probabilities, self.update(before, outcomes)
 
     def posterior(self, stats: Floats) -> NormalNormal:
-        return NormalNormal(mean=float(self.mean(stats)), sd=float(self.sd(stats)))
-
-    def log_evidence(self, stats: Floats) -> Floats:
-        k, n = self.prior_pulls, stats[..., 0]
-        away = (stats[..., 1] - n * self.prior_mean) / self.noise_sd  # variance n + n^2/k
-        some = np.maximum(n, 1.0)  # without outcomes nothing is away
-        return np.asarray(-0.5 * (away**2 / (some * (1.0 + n / k)) + np.log1p(n / k)))
+        return NormalNormal(float(self.mean(stats)), float(self.sd(stats)))
 
 
-class NormalFormat(SumFormat[NormalModel]):
+class NormalFormat(SumFormat[Any]):
     """Outcomes are finite numbers."""
 
     example = "1.25/2"
@@ -172,131 +145,66 @@ class NormalFormat(SumFormat[NormalModel]):
         now = np.array(stats, dtype=float)
         return f"N({float(self.model.mean(now)):.4g}, sd {float(self.model.sd(now)):.4g})"
 
-    def read_truth(self, value: object) -> Stats:
-        mean = number_of(value)
-        if not abs(mean) <= LARGEST_SUM:
-            size = OF_SIZE if math.isfinite(mean) else ""
-            rule = f"must be a finite number, the mean{size}"
-            raise InvalidArgument(f"{shown(value)} is not allowed; {rule}")
-        return (mean,)
-
-
-# -- means that do a random walk ------------------------------------------------------------------
-
 
 @dataclass(frozen=True)
-class DriftModel(ArmModel):
-    """Normal outcomes whose mean does a random walk: statistics are pulls, mean and sd of it now.
-
-    A pull at a stage measures the mean of that stage; then the means of all arms take a step. With
-    v = sd^2 and q = drift_sd^2 (Kalman's filter):
-
-        pull    mean <- mean + v / (v + noise^2) (outcome - mean),  v <- v noise^2 / (v + noise^2)
-        then    v <- v + q                        of an arm that is not pulled: this alone
-    """
+class NormalModel(NormalMean, SumModel):
+    """A mean that stays: statistics are pulls and the sum of the outcomes."""
 
     prior_mean: float
     prior_sd: float
     noise_sd: float
-    drift_sd: float
 
-    word = "drifting"
-    finite = False
-    ordered = True
-    restless = True
-    width = 3
+    word = "normal"
+    format_class = NormalFormat
 
-    @cached_property
-    def format(self) -> DriftFormat:
-        return DriftFormat(self)
-
-    def initial(self) -> Stats:
-        return (0, self.prior_mean, self.prior_sd)
-
-    def pulls(self, stats: Floats) -> Floats:
-        return stats[..., 0]
+    @property
+    def prior_pulls(self) -> float:
+        return (self.noise_sd / self.prior_sd) ** 2
 
     def mean(self, stats: Floats) -> Floats:
-        return stats[..., 1]
+        k = self.prior_pulls
+        return np.asarray((k * self.prior_mean + stats[..., 1]) / (k + stats[..., 0]))
 
     def sd(self, stats: Floats) -> Floats:
-        return stats[..., 2]
+        return np.asarray(self.noise_sd / np.sqrt(self.prior_pulls + stats[..., 0]))
 
-    def step_sd(self, sd: Floats) -> Floats:
-        """Return the standard deviation of the change of the posterior mean by a pull, (...)."""
-        return np.asarray(sd**2 / np.sqrt(sd**2 + self.noise_sd**2))
+    def ahead(self, stats: Floats, count: int, most: int) -> tuple[Floats, Floats] | None:
+        """Quadrature of Gauss and Hermite: the sum of the outcomes is normal."""
+        if count == 0:
+            return np.ones((len(stats), 1)), stats[:, None, :]
+        if most < NODES:
+            return None
+        nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
+        spread = np.sqrt(count * self.noise_sd**2 + (count * self.sd(stats)) ** 2)
+        sums = count * self.mean(stats)[:, None] + spread[:, None] * nodes
+        probabilities = np.broadcast_to(weights / weights.sum(), sums.shape)
+        return probabilities, self.after_sums(stats, count, sums)
 
-    def excess(self, stats: Floats, c: Floats) -> Floats:
-        from scipy.special import ndtr
+    def kl_bound(self, n: Floats, mean: Floats, level: float) -> Floats | None:
+        return np.asarray(mean + self.noise_sd * np.sqrt(2.0 * level / n))
 
-        sd = self.step_sd(stats[..., 2])
-        z = (c - stats[..., 1]) / sd
-        return np.asarray(sd * (np.exp(-0.5 * z * z) / np.sqrt(2.0 * np.pi) - z * ndtr(-z)))
+    def sample_total(
+        self, parameters: Floats, stats: Floats, number: int, rng: np.random.Generator
+    ) -> Floats:
+        total = rng.normal(number * parameters[..., 0], math.sqrt(number) * self.noise_sd)
+        return self.after_sums(stats, number, np.asarray(total)[..., None])[..., 0, :]
 
-    def quantile(self, stats: Floats, level: float | Floats) -> Floats:
-        from scipy.special import ndtri
-
-        return np.asarray(stats[..., 1] + ndtri(level) * stats[..., 2])
-
-    def cdf(self, stats: Floats, x: Floats) -> Floats:
-        from scipy.special import ndtr
-
-        return np.asarray(ndtr((x - stats[..., 1]) / stats[..., 2]))
-
-    def update(self, stats: Floats, outcome: Floats) -> Floats:
-        v, noise = stats[..., 2] ** 2, self.noise_sd**2
-        mean = stats[..., 1] + v / (v + noise) * (outcome - stats[..., 1])
-        sd = np.sqrt(v * noise / (v + noise) + self.drift_sd**2)
-        return np.stack(np.broadcast_arrays(stats[..., 0] + 1.0, mean, sd), axis=-1)
-
-    def rested(self, drawn: Floats, stats: Floats) -> Floats:
-        after = np.array(stats, dtype=float)
-        after[..., 2] = np.sqrt(stats[..., 2] ** 2 + self.drift_sd**2)
-        return after
-
-    def rest_transitions(self, stats: Floats) -> tuple[Floats, Floats]:
-        return np.ones((*stats.shape[:-1], 1)), self.rested(stats[..., 0], stats)[..., None, :]
-
-    def transitions(self, stats: Floats, truth: Stats | None = None) -> tuple[Floats, Floats]:
-        weights = np.exp(-0.5 * OUTLOOK**2)
-        spread = np.sqrt(self.noise_sd**2 + stats[..., 2] ** 2)
-        outcomes = stats[..., 1, None] + spread[..., None] * OUTLOOK
-        chances = np.broadcast_to(weights / weights.sum(), outcomes.shape)
-        return chances, self.update(stats[..., None, :], outcomes)
-
-    def value(self, stats: Floats, outcome: Floats) -> Floats:
-        return outcome
-
-    def sample(self, stats: Floats, rng: np.random.Generator) -> Floats:
-        return np.asarray(rng.normal(stats[..., 1], stats[..., 2]))[..., None]
-
-    def mean_at(self, parameters: Floats) -> Floats:
-        return parameters[..., 0]
-
-    def sample_outcome(self, parameters: Floats, stats: Floats, rng: np.random.Generator) -> Floats:
-        return np.asarray(rng.normal(parameters[..., 0], self.noise_sd))
-
-    def stream(self, parameters: Floats, pulls: int, rng: np.random.Generator) -> Floats:
-        """Return the outcome of a pull at every stage, around a mean that walks."""
-        outcomes, mean = [], parameters[..., 0]
-        for _ in range(pulls):
-            outcomes.append(rng.normal(mean, self.noise_sd))
-            mean = rng.normal(mean, self.drift_sd)
-        return np.stack(outcomes, axis=-1)
-
-    def posterior(self, stats: Floats) -> NormalNormal:
-        return NormalNormal(float(stats[1]), float(stats[2]))
+    def log_evidence(self, stats: Floats) -> Floats:
+        k, n = self.prior_pulls, stats[..., 0]
+        away = (stats[..., 1] - n * self.prior_mean) / self.noise_sd  # variance n + n^2/k
+        some = np.maximum(n, 1.0)  # without outcomes nothing is away
+        return np.asarray(-0.5 * (away**2 / (some * (1.0 + n / k)) + np.log1p(n / k)))
 
 
-class DriftFormat(OutcomesInOrder[Any], SumFormat[Any]):
-    """Statistics are written mean~sd/pulls; a tally is the outcomes in the order of the pulls."""
+class DriftFormat(OutcomesInOrder[Any], NormalFormat):
+    """Statistics are written mean~sd/pulls; a tally is the outcomes in the order of the pulls.
+
+    The truth is the mean of the first stage.
+    """
 
     @property
     def outcomes(self) -> str:
-        return f"measurements, noise sd {self.model.noise_sd:g}, drift sd {self.model.drift_sd:g}"
-
-    def describe(self, stats: Stats) -> str:
-        return f"N({stats[1]:.4g}, sd {stats[2]:.4g})"
+        return f"{super().outcomes}, drift sd {self.model.drift_sd:g}"
 
     def write(self, stats: Stats) -> str:
         return f"{shortest(stats[1])}~{shortest(stats[2])}/{int(stats[0])}"
@@ -320,6 +228,57 @@ class DriftFormat(OutcomesInOrder[Any], SumFormat[Any]):
             rule = "must be a finite mean, a positive sd, and pulls zero or more"
             raise InvalidArgument(f"{self.write(stats)}; {rule}")
 
-    def read_truth(self, value: object) -> Stats:
-        """Return the mean of the first stage."""
-        return NormalFormat.read_truth(self, value)  # type: ignore[arg-type]
+
+@dataclass(frozen=True)
+class DriftModel(NormalMean):
+    """A mean that does a random walk: statistics are pulls, mean and sd of it now.
+
+    A pull at a stage measures the mean of that stage; then the means of all arms take a step. With
+    v = sd^2 and q = drift_sd^2 (Kalman's filter):
+
+        pull    mean <- mean + v / (v + noise^2) (outcome - mean),  v <- v noise^2 / (v + noise^2)
+        then    v <- v + q                        of an arm that is not pulled: this alone
+    """
+
+    prior_mean: float
+    prior_sd: float
+    noise_sd: float
+    drift_sd: float
+
+    word = "drifting"
+    format_class = DriftFormat
+    finite = False
+    ordered = True
+    restless = True
+    width = 3
+
+    def initial(self) -> Stats:
+        return (0, self.prior_mean, self.prior_sd)
+
+    def pulls(self, stats: Floats) -> Floats:
+        return stats[..., 0]
+
+    def mean(self, stats: Floats) -> Floats:
+        return stats[..., 1]
+
+    def sd(self, stats: Floats) -> Floats:
+        return stats[..., 2]
+
+    def update(self, stats: Floats, outcome: Floats) -> Floats:
+        v, noise = stats[..., 2] ** 2, self.noise_sd**2
+        mean = stats[..., 1] + v / (v + noise) * (outcome - stats[..., 1])
+        sd = np.sqrt(v * noise / (v + noise) + self.drift_sd**2)
+        return np.stack(np.broadcast_arrays(stats[..., 0] + 1.0, mean, sd), axis=-1)
+
+    def rested(self, drawn: Floats, stats: Floats) -> Floats:
+        after = np.array(stats, dtype=float)
+        after[..., 2] = np.sqrt(stats[..., 2] ** 2 + self.drift_sd**2)
+        return after
+
+    def stream(self, parameters: Floats, pulls: int, rng: np.random.Generator) -> Floats:
+        """Return the outcome of a pull at every stage, around a mean that walks."""
+        outcomes, mean = [], parameters[..., 0]
+        for _ in range(pulls):
+            outcomes.append(rng.normal(mean, self.noise_sd))
+            mean = rng.normal(mean, self.drift_sd)
+        return np.stack(outcomes, axis=-1)

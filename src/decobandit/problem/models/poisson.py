@@ -4,32 +4,27 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 from pydantic import Field
 
-from ...support import Floats, Ints, InvalidArgument, int_from, shown
+from ...support import Floats, Ints, InvalidArgument
 from ..fields import PriorWeight
 from ..model_base import plain_init
 from .base import (
-    Outcome,
     PriorTable,
     Stats,
     SumFormat,
     SumModel,
+    WholeNumbers,
     gamma_evidence,
-    is_whole,
-    no_outcome,
-    number_of,
 )
 
 MOST_COUNTS = 64  # that transitions tell apart
-TAIL = 1e-9  # chance of counts beyond them
+TAIL = 1e-9  # probability of counts beyond them
 NEGLIGIBLE_PROBABILITY = 1e-12  # of all counts that are left out
 HALVINGS = 60  # of a bracket of a Kullback-Leibler bound
-LARGEST_COUNT = 2**53  # the next one is no number of its own any more
 
 
 class GammaPoisson(PriorTable):
@@ -64,6 +59,24 @@ class GammaPoisson(PriorTable):
         return GammaPoisson(shape=self.shape * by, rate=self.rate * by)
 
 
+class PoissonFormat(WholeNumbers[Any], SumFormat[Any]):
+    """Outcomes are whole numbers, zero or more."""
+
+    outcomes = "counts"
+    truths = 0.0, float(WholeNumbers.most)
+    truth_rule = f"must be a rate, zero or more, at most {WholeNumbers.most}"
+
+    def describe(self, stats: Stats) -> str:
+        return f"Gamma({self.model.shape + stats[1]:g}, {self.model.rate + stats[0]:g})"
+
+    def check(self, stats: Stats) -> None:
+        super().check(stats)
+        if stats[1] < 0 or stats[1] != int(stats[1]):
+            raise InvalidArgument(
+                f"{self.write(stats)}; the sum of counts is a whole number, not < 0"
+            )
+
+
 @dataclass(frozen=True)
 class PoissonModel(SumModel):
     """Poisson counts: the posterior of their mean is a gamma law."""
@@ -72,11 +85,8 @@ class PoissonModel(SumModel):
     rate: float
 
     word = "count"
+    format_class = PoissonFormat
     mean_range = 0.0, math.inf
-
-    @cached_property
-    def format(self) -> PoissonFormat:
-        return PoissonFormat(self)
 
     @property
     def prior_pulls(self) -> float:
@@ -92,10 +102,10 @@ class PoissonModel(SumModel):
         from scipy.stats import nbinom  # late: scipy takes half a second to load
 
         r, weight = self.shape + stats[..., 1], self.rate + stats[..., 0]
-        chance = weight / (weight + 1.0)
+        probability = weight / (weight + 1.0)
         k = c * (weight + 1.0) - r  # the count that leads to c
         j = np.ceil(k)
-        tails = nbinom.sf(j - 2.0, r + 1.0, chance), nbinom.sf(j - 1.0, r, chance)
+        tails = nbinom.sf(j - 2.0, r + 1.0, probability), nbinom.sf(j - 1.0, r, probability)
         beyond = np.where(k <= 0.0, r / weight - k, r / weight * tails[0] - k * tails[1])
         return np.asarray(np.maximum(beyond, 0.0) / (weight + 1.0))
 
@@ -126,7 +136,7 @@ class PoissonModel(SumModel):
         high: Floats = np.ceil(mean + 6.0 * spread)
         while (short := _negative_binomial(r, weight, high) < 1.0 - TAIL).any():
             high = np.where(short, np.ceil(1.5 * high + 1.0), high)
-        # each state has as many as it needs: the rest have no chance
+        # each state has as many as it needs: the rest have no probability
         number = np.minimum(high - low + 1.0, MOST_COUNTS)[..., None]
         j = np.arange(number.max(initial=1.0) + 1.0)
         grown = np.floor((high + 1.0 - low)[..., None] * (np.minimum(j / number, 1.0)) ** 2)
@@ -139,7 +149,7 @@ class PoissonModel(SumModel):
         return probabilities, self.after_sums(stats, 1, middle)
 
     def cdf_ahead(self, after: Floats, x: Floats) -> Floats:
-        """One more count takes a Poisson chance off: P(a + 1, z) = P(a, z) - z^a e^-z / a!."""
+        """One more count takes a Poisson probability off: P(a + 1, z) = P(a, z) - z^a e^-z / a!."""
         if np.any(np.diff(after[..., 1], axis=-1) != 1.0):
             return super().cdf_ahead(after, x)
         from scipy.special import gammaln, xlogy
@@ -164,15 +174,17 @@ class PoissonModel(SumModel):
         if count == 0:
             return np.ones((len(stats), 1)), stats[:, None, :]
         r, weight = self.shape + stats[:, 1:], self.rate + stats[:, :1]
-        chance, tail = weight / (weight + count), NEGLIGIBLE_PROBABILITY / 2.0
-        first, last = nbinom.ppf(tail, r, chance), nbinom.ppf(1.0 - tail, r, chance)
+        probability, tail = weight / (weight + count), NEGLIGIBLE_PROBABILITY / 2.0
+        first, last = nbinom.ppf(tail, r, probability), nbinom.ppf(1.0 - tail, r, probability)
         if not last.max() - first.min() < most:
             return None
         sums = np.arange(first.min(), last.max() + 1.0)
-        chances = nbinom.pmf(sums, r, chance)
-        chances[(sums < first) | (sums > last)] = 0.0  # needed by other states only
-        chances /= chances.sum(axis=1, keepdims=True)
-        return chances, self.after_sums(stats, count, np.broadcast_to(sums, chances.shape))
+        probabilities = nbinom.pmf(sums, r, probability)
+        probabilities[(sums < first) | (sums > last)] = 0.0  # needed by other states only
+        probabilities /= probabilities.sum(axis=1, keepdims=True)
+        return probabilities, self.after_sums(
+            stats, count, np.broadcast_to(sums, probabilities.shape)
+        )
 
     def kl_bound(self, n: Floats, mean: Floats, level: float) -> Floats | None:
         """KL(p, q) = q - p + p log(p / q), by bisection."""
@@ -199,53 +211,8 @@ class PoissonModel(SumModel):
         return gamma_evidence(self.shape, self.rate, stats[..., 1], stats[..., 0])
 
 
-class PoissonFormat(SumFormat[PoissonModel]):
-    """Outcomes are whole numbers, zero or more."""
-
-    whole = True
-    outcomes = "counts"
-
-    def describe(self, stats: Stats) -> str:
-        return f"Gamma({self.model.shape + stats[1]:g}, {self.model.rate + stats[0]:g})"
-
-    def check(self, stats: Stats) -> None:
-        super().check(stats)
-        if stats[1] < 0 or stats[1] != int(stats[1]):
-            raise InvalidArgument(
-                f"{self.write(stats)}; the sum of counts is a whole number, not < 0"
-            )
-
-    def read_truth(self, value: object) -> Stats:
-        rate = number_of(value)
-        if not 0.0 <= rate <= LARGEST_COUNT:
-            rule = f"must be a rate, zero or more, at most {LARGEST_COUNT}"
-            raise InvalidArgument(f"{shown(value)} is not allowed; {rule}")
-        return (rate,)
-
-    def read_outcome(self, text: object, stats: Stats) -> float:
-        try:
-            outcome = -1 if isinstance(text, bool) else int_from(str(text))
-        except ValueError:
-            outcome = -1
-        if not 0 <= outcome <= LARGEST_COUNT:
-            rule = "zero or more" if outcome < 0 else f"at most {LARGEST_COUNT}"
-            raise no_outcome(text, f"a whole number, {rule}")
-        return float(outcome)
-
-    def plain(self, value: object) -> Outcome:
-        if not is_whole(value):
-            raise no_outcome(value, "a whole number, zero or more")
-        return int(self.read_outcome(value, ()))
-
-    def recorded(self, outcome: float, stats: Stats) -> Outcome:
-        return int(outcome)
-
-    def typed(self, text: str) -> Outcome:
-        return int(self.read_outcome(text, ()))
-
-
 def _negative_binomial(r: Floats, weight: Floats, count: Floats) -> Floats:
-    """Chance that the next count is at most `count`, given Gamma(r, weight)."""
+    """Probability that the next count is at most `count`, given Gamma(r, weight)."""
     from scipy.special import betainc
 
     return np.asarray(betainc(r, np.maximum(count, 0.0) + 1.0, weight / (weight + 1.0)))

@@ -1,4 +1,4 @@
-"""Good and bad outcomes whose rate switches between a low and a high level that nobody observes.
+"""Good and bad outcomes whose rate switches between a low and a high hidden level.
 
 At every stage, an arm that is pulled shows an outcome at the rate of its level now; then the level
 of every arm moves, pulled or not. What is known of an arm is the *belief* b, the probability that
@@ -11,7 +11,7 @@ its level is high before the outcome of this stage:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from math import inf
 from typing import Any, Literal, Self
 
@@ -67,6 +67,38 @@ class TwoLevel(PriorTable):
         return TwoLevelModel(self.low, self.high, self.up, self.down, self.start)
 
 
+class TwoLevelFormat(OutcomesInOrder[Any], BernoulliFormat):
+    """Statistics are written belief/pulls; a tally is the outcomes in the order of the pulls."""
+
+    def describe(self, stats: Stats) -> str:
+        return f"P(high) {stats[1]:.4g}"
+
+    def write(self, stats: Stats) -> str:
+        return f"{shortest(stats[1])}/{int(stats[0])}"
+
+    def read(self, text: str) -> Stats:
+        belief, slash, pulls = text.strip().partition("/")
+        try:
+            if not slash or not is_count(pulls):
+                raise ValueError
+            stats = (int(pulls), float_from(belief))
+        except ValueError:
+            raise InvalidArgument(f"{text!r}; must be belief/pulls, for example 0.4/2") from None
+        self.check(stats)
+        return stats
+
+    def check(self, stats: Stats) -> None:
+        if stats[0] < 0 or not 0.0 <= stats[1] <= 1.0:
+            rule = "must be a belief from 0 to 1, and pulls zero or more"
+            raise InvalidArgument(f"{self.write(stats)}; {rule}")
+
+    def read_truth(self, value: object) -> Stats:
+        if value not in ("-", None):
+            rule = 'must be "-": the level of an arm is drawn, and moves'
+            raise InvalidArgument(f"{shown(value)} is not allowed; {rule}")
+        return ()
+
+
 @dataclass(frozen=True)
 class TwoLevelModel(ArmModel):
     """Statistics: pulls, belief. An outcome: 1 or 0."""
@@ -78,15 +110,12 @@ class TwoLevelModel(ArmModel):
     start: float
 
     word = "two-level"
+    format_class = TwoLevelFormat
     finite = True
     ordered = True
     has_law = False
     restless = True
     width = 2
-
-    @cached_property
-    def format(self) -> TwoLevelFormat:
-        return TwoLevelFormat(self)
 
     @property
     def usual(self) -> tuple[float, float]:
@@ -102,7 +131,7 @@ class TwoLevelModel(ArmModel):
 
     @lru_cache(maxsize=16)  # noqa: B019  # models are few and small
     def beliefs(self, stages: int) -> Floats | None:
-        """Return the beliefs that so many stages may lead to, in order; None if they are many."""
+        """Return all beliefs that can be reached, in order; None if there are too many."""
         every = last = np.array([self.start])
         for _ in range(stages):
             learned = [self.learned(last, np.full(last.shape, outcome)) for outcome in (0.0, 1.0)]
@@ -139,10 +168,10 @@ class TwoLevelModel(ArmModel):
     def learned(self, belief: Floats, outcome: Floats) -> Floats:
         """Return beliefs after an outcome, before the levels move; as they were if it cannot be."""
         good = outcome > 0.5
-        chance = np.where(good, self.rate(belief), 1.0 - self.rate(belief))
+        probability = np.where(good, self.rate(belief), 1.0 - self.rate(belief))
         likely = np.where(good, self.high, 1.0 - self.high)
-        possible = chance > 0.0
-        after = np.where(possible, belief * likely, belief) / np.where(possible, chance, 1.0)
+        possible = probability > 0.0
+        after = np.where(possible, belief * likely, belief) / np.where(possible, probability, 1.0)
         return np.asarray(np.minimum(after, 1.0))
 
     def mean(self, stats: Floats) -> Floats:
@@ -153,9 +182,9 @@ class TwoLevelModel(ArmModel):
         return np.asarray((self.high - self.low) * np.sqrt(b * (1.0 - b)))
 
     def excess(self, stats: Floats, c: Floats) -> Floats:
-        chances, after = self.transitions(stats)
+        probabilities, after = self.transitions(stats)
         beyond = np.maximum(self.mean(after) - np.asarray(c)[..., None], 0.0)
-        return np.asarray((chances * beyond).sum(axis=-1))
+        return np.asarray((probabilities * beyond).sum(axis=-1))
 
     def update(self, stats: Floats, outcome: Floats) -> Floats:
         belief = self.drifted(self.learned(stats[..., 1], np.asarray(outcome)))
@@ -163,9 +192,6 @@ class TwoLevelModel(ArmModel):
 
     def rested(self, drawn: Floats, stats: Floats) -> Floats:
         return np.stack([stats[..., 0], self.drifted(stats[..., 1])], axis=-1)
-
-    def rest_transitions(self, stats: Floats) -> tuple[Floats, Floats]:
-        return np.ones((*stats.shape[:-1], 1)), self.rested(stats[..., 0], stats)[..., None, :]
 
     def transitions(self, stats: Floats, truth: Stats | None = None) -> tuple[Floats, Floats]:
         p = self.mean(stats)
@@ -201,35 +227,3 @@ class TwoLevelModel(ArmModel):
             drawn[t] = outcomes[t] < self.rate(level)
             level = np.asarray(moves[t] < self.drifted(level), dtype=float)
         return np.moveaxis(drawn, 0, -1)
-
-
-class TwoLevelFormat(OutcomesInOrder[Any], BernoulliFormat):
-    """Statistics are written belief/pulls; a tally is the outcomes in the order of the pulls."""
-
-    def describe(self, stats: Stats) -> str:
-        return f"P(high) {stats[1]:.4g}"
-
-    def write(self, stats: Stats) -> str:
-        return f"{shortest(stats[1])}/{int(stats[0])}"
-
-    def read(self, text: str) -> Stats:
-        belief, slash, pulls = text.strip().partition("/")
-        try:
-            if not slash or not is_count(pulls):
-                raise ValueError
-            stats = (int(pulls), float_from(belief))
-        except ValueError:
-            raise InvalidArgument(f"{text!r}; must be belief/pulls, for example 0.4/2") from None
-        self.check(stats)
-        return stats
-
-    def check(self, stats: Stats) -> None:
-        if stats[0] < 0 or not 0.0 <= stats[1] <= 1.0:
-            rule = "must be a belief from 0 to 1, and pulls zero or more"
-            raise InvalidArgument(f"{self.write(stats)}; {rule}")
-
-    def read_truth(self, value: object) -> Stats:
-        if value not in ("-", None):
-            rule = 'must be "-": the level of an arm is drawn, and moves'
-            raise InvalidArgument(f"{shown(value)} is not allowed; {rule}")
-        return ()
