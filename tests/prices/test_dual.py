@@ -27,12 +27,12 @@ COMPILED = settings(deadline=None)  # the first example waits for the compiler
 
 @pytest.mark.parametrize(("arms", "horizon", "minimum"), REFERENCE["dual_minimum"]["values"])
 def test_published_minima_are_bracketed(arms: int, horizon: int, minimum: float) -> None:
-    solution = solve(Problem.uniform(arms=arms, horizon=horizon), tol=1e-6, max_calls=500)
+    solution = solve(Problem.uniform(arms=arms, horizon=horizon), tol=1e-6, max_calls=1000)
     printed = 5e-7  # the reference has six decimals
     assert_certified(solution, minimum, slack=printed)
     assert solution.upper_bound <= minimum * (1 + 1e-6) + printed
     assert solution.lower_bound >= minimum * (1 - 2e-6) - printed
-    assert solution.converged or solution.oracle_calls >= 500  # never gives up before
+    assert solution.converged
 
 
 @pytest.mark.parametrize("horizon", [1, 2, 9])
@@ -137,8 +137,8 @@ def test_one_arm_is_always_pulled() -> None:
 def test_a_minimum_of_zero_is_reached() -> None:
     arms = tuple(Arm(name=name, reward=Reward(good=1, bad=-1)) for name in "ab")
     solution = solve(Problem(arms=arms, horizon=3, pulls_per_stage=2), tol=1e-6)
-    assert solution.lower_bound == pytest.approx(0.0, abs=1e-14)
-    assert solution.upper_bound == pytest.approx(0.0, abs=1e-14)
+    assert -1e-12 <= solution.lower_bound <= 0.0  # less what rounding may take
+    assert 0.0 <= solution.upper_bound <= 1e-12
     assert solution.converged
 
 
