@@ -29,7 +29,7 @@ test: $(READY) ## run the tests; first the quick ones, with coverage
 	$(BIN)/deco warmup --all
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --cov --cov-report= @tests/quick.txt
 	$(BIN)/python tests/helpers/coverage_by_room.py
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --durations=10
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --durations=10 $(addprefix --ignore=,$(shell cat tests/quick.txt))
 
 # tests/quick.txt lists some fast files of every room
 test-quick: $(READY) ## run the quick tests: two minutes
