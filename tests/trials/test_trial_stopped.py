@@ -20,7 +20,7 @@ from decobandit.trials import (
 )
 from decobandit.trials.errors import Unreadable
 from decobandit.trials.event_log import event_log_of
-from decobandit.trials.verification import check_database
+from decobandit.trials.verification import check_logs
 from helpers.program import deco
 from helpers.refusals import refused
 
@@ -127,7 +127,7 @@ def open_trial_of(store: Any) -> Any:
 
     class Handle:
         def verify(self) -> Any:
-            (found,) = check_database(store)
+            (found,) = check_logs(store)
             return found.result()
 
     return Handle()
@@ -227,7 +227,7 @@ def test_a_database_from_before_a_trial_is_refused(sqlite: str) -> None:
         put_back("over it", copy, path)
         with refused("damaged"):
             trial.ask()
-        assert [one.result().ok for one in check_database(store)] == [True, False]
+        assert [one.result().ok for one in check_logs(store)] == [True, False]
 
 
 def test_another_log_in_its_place_is_refused(db: str, trial: Any, sql: Any) -> None:

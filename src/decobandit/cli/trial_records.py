@@ -144,22 +144,18 @@ def _checks(
     trial: str | None, file: Path | None, head: str | None, db: str | None, signed: Given | None
 ) -> tuple[list[LogCheck], CheckpointCheck | None, trials.PeopleLog | None]:
     """Return log checks, the comparison with a checkpoint, and the access log."""
-    from ..trials.checkpoints import check_checkpoint, check_database_by
-    from ..trials.verification import check_database, check_named, checked_export
+    from ..trials.checkpoints import check_checkpoint
+    from ..trials.verification import check_logs, checked_export
 
     if file is not None:
         checks = [checked_export(_exported(file), head=head)[0]]
         return checks, None if signed is None else check_checkpoint(*signed, checks), None
     with database(db, existing=True) as store:
-        if trial is not None:
-            checks = [check_named(store, trial, given_head=head)]
-            if signed is None:
-                return checks, None, None
-            return checks, check_checkpoint(*signed, checks, store=store), trials.people_log(store)
-        checks, people = check_database(store, given_head=head), trials.people_log(store)
-        if signed is None:
-            return checks, None, people
-        return checks, check_database_by(*signed, checks, store=store), people
+        checks, compared = check_logs(store, trial, given_head=head), None
+        if signed is not None:
+            compared = check_checkpoint(*signed, checks, store=store, every_trial=trial is None)
+        with_people = trial is None or signed is not None
+        return checks, compared, trials.people_log(store) if with_people else None
 
 
 def _replayed(trial: str | None, file: Path | None, db: str | None) -> trials.Replay:

@@ -21,8 +21,10 @@ import binascii
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from sqlalchemy import Connection, insert, select, text
 
@@ -34,6 +36,9 @@ from .event_log import event_log_of, now
 from .events import GENESIS, digest
 from .people import NAME, PeopleLog, lock, people_log
 from .verification import CheckResult, LogCheck
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 ED25519 = b"\x01"  # algorithm of key and signature
 MAX_KEY_NAME = 100
@@ -61,6 +66,10 @@ class PublicKey:
     data: bytes
 
     @property
+    def public(self) -> PublicKey:
+        return self
+
+    @property
     def hash(self) -> bytes:
         """The four bytes by which signatures name the key."""
         data = self.name.encode() + b"\n" + ED25519 + self.data
@@ -74,8 +83,7 @@ class PublicKey:
     @classmethod
     def read(cls, text: str) -> PublicKey:
         """Parse a public key."""
-        name, hash_, data = _parts(text.strip(), "public key")
-        return _with_hash(cls(name, data), hash_, "public key")
+        return _read_key(cls, text, "public key")
 
     def check(self, note: str) -> str:
         """Return the text of a note that this key has signed."""
@@ -112,15 +120,23 @@ class PrivateKey:
         """Generate a random key."""
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-        return cls(_key_name(name), Ed25519PrivateKey.generate().private_bytes_raw())
+        if not _is_key_name(name) or len(name) > MAX_KEY_NAME:
+            raise TrialError(
+                f"name of a key: {name[:MAX_KEY_NAME]!r}; must be 1 to {MAX_KEY_NAME} printable "
+                "characters without blanks or plus signs",
+                field="name",
+            )
+        return cls(name, Ed25519PrivateKey.generate().private_bytes_raw())
 
     @property
     def public(self) -> PublicKey:
         """Key that verifies the signatures of this one."""
+        return PublicKey(self.name, self._key().public_key().public_bytes_raw())
+
+    def _key(self) -> Ed25519PrivateKey:
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-        private = Ed25519PrivateKey.from_private_bytes(self.seed)
-        return PublicKey(self.name, private.public_key().public_bytes_raw())
+        return Ed25519PrivateKey.from_private_bytes(self.seed)
 
     @property
     def text(self) -> str:
@@ -132,20 +148,12 @@ class PrivateKey:
         """Parse a private key; messages do not repeat it."""
         if not text.startswith(_PRIVATE):
             raise TrialError("private key: not a key that 'deco keys new' made", field="key")
-        name, hash_, seed = _parts(text.strip().removeprefix(_PRIVATE), "private key")
-        return _with_hash(cls(name, seed), hash_, "private key")
+        return _read_key(cls, text.removeprefix(_PRIVATE), "private key")
 
     def sign(self, text: str) -> str:
         """Sign `text`, which must end with a newline."""
-        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
-        signature = Ed25519PrivateKey.from_private_bytes(self.seed).sign(text.encode())
+        signature = self._key().sign(text.encode())
         return f"{text}\n{_DASH}{self.name} {_encoded(self.public.hash + signature)}\n"
-
-
-def text_of(note: str) -> str:
-    """Return the text of a note; its signatures are not checked."""
-    return _split(note)[0]
 
 
 def _split(note: str) -> tuple[str, list[tuple[str, bytes]]]:
@@ -164,9 +172,9 @@ def _split(note: str) -> tuple[str, list[tuple[str, bytes]]]:
     return text + "\n", signatures
 
 
-def _parts(text: str, what: str) -> tuple[str, str, bytes]:
-    """Split a key into name, hash and data."""
-    parts = text.split("+", 2)  # base64 may have a plus, too
+def _read_key(kind: type[Key], text: str, what: str) -> Key:
+    """Parse NAME+HASH+BASE64."""
+    parts = text.strip().split("+", 2)  # base64 may have a plus, too
     if len(parts) != 3 or not _is_key_name(parts[0]):
         raise TrialError(
             f"{what}: must be NAME+HASH+BASE64, as 'deco keys new' prints it", field="key"
@@ -174,12 +182,8 @@ def _parts(text: str, what: str) -> tuple[str, str, bytes]:
     data = _decoded(parts[2])
     if data[:1] != ED25519 or len(data) != 1 + _KEY_BYTES:
         raise TrialError(f"{what}: is not an Ed25519 key", field="key")
-    return parts[0], parts[1], data[1:]
-
-
-def _with_hash(key: Key, hash_: str, what: str) -> Key:
-    public = key.public if isinstance(key, PrivateKey) else key
-    if public.hash.hex() != hash_:
+    key = kind(parts[0], data[1:])
+    if key.public.hash.hex() != parts[1]:
         raise TrialError(f"{what}: its hash is not that of its name and its data", field="key")
     return key
 
@@ -187,16 +191,6 @@ def _with_hash(key: Key, hash_: str, what: str) -> Key:
 def _is_key_name(name: str) -> bool:
     printable = bool(name) and name.isprintable() and "+" not in name
     return printable and not any(sign.isspace() for sign in name)
-
-
-def _key_name(name: str) -> str:
-    if not _is_key_name(name) or len(name) > MAX_KEY_NAME:
-        raise TrialError(
-            f"name of a key: {name[:MAX_KEY_NAME]!r}; must be 1 to {MAX_KEY_NAME} printable "
-            "characters without blanks or plus signs",
-            field="name",
-        )
-    return name
 
 
 def _encoded(data: bytes) -> str:
@@ -213,7 +207,6 @@ def _decoded(text: str) -> bytes:
 # -- checkpoints ----------------------------------------------------------------------------------
 
 FORMAT = "decobandit-checkpoint-1"
-NOTES_PER_READ = 20
 _HEAD_LINE = re.compile(r"trial ([0-9a-f]{16}) ([1-9][0-9]{0,9}) ([0-9a-f]{64})")
 _FIRST_LINES = re.compile(
     rf"{FORMAT}\nnumber ([1-9][0-9]{{0,9}})\nmade (\S+)\nprevious ([0-9a-f]{{64}})\n"
@@ -267,7 +260,7 @@ class Checkpoint:
     @classmethod
     def read(cls, note: str) -> Checkpoint:
         """Parse a note; its signatures are not checked."""
-        text_ = text_of(note)
+        text_, _ = _split(note)
         first = _FIRST_LINES.match(text_)
         if first is None:
             raise TrialError(f"checkpoint: the note is no {FORMAT}")
@@ -289,15 +282,18 @@ def make_checkpoint(store: Store, key: PrivateKey) -> Checkpoint:
 
     `Damaged` if a log does not continue what the last checkpoint says of it.
     """
-    return store.write(lambda connection: _new_checkpoint(store, connection, key))
+    return store.write(partial(_new_checkpoint, key))
 
 
-def _new_checkpoint(store: Store, connection: Connection, key: PrivateKey) -> Checkpoint:
-    if store.locks_rows:
+def _new_checkpoint(key: PrivateKey, connection: Connection) -> Checkpoint:
+    if connection.dialect.name != "sqlite":  # which has one writer at a time
         connection.execute(text("LOCK TABLE checkpoints IN EXCLUSIVE MODE"))
     newest = select(_notes.note).order_by(_notes.number.desc()).limit(1)
     note = connection.execute(newest).scalar_one_or_none()
-    last = None if note is None else _stored(note)
+    try:
+        last = None if note is None else Checkpoint.read(note)
+    except TrialError as error:
+        raise Damaged(f"a checkpoint in the database was changed: {error}") from None
     heads = {
         str(row.id): TrialHead(row.head_seq + 1, row.head_hash)
         for row in connection.execute(select(schema.trials))
@@ -306,8 +302,10 @@ def _new_checkpoint(store: Store, connection: Connection, key: PrivateKey) -> Ch
     people = TrialHead(access_head.seq + 1, access_head.hash)
     if last is not None:
         _check_continued(connection, last, people, heads)
-        if (people, heads) == (last.people, last.heads) and _signed_by(last, key.public):
-            return last
+        if (people, heads) == (last.people, last.heads):
+            with suppress(TrialError):  # another key may have signed it
+                key.public.check(last.note)
+                return last
     number, previous = (1, GENESIS) if last is None else (last.number + 1, last.hash)
     unsigned = Checkpoint(number, now(), previous, people, heads)
     signed = Checkpoint.read(key.sign(unsigned.text))
@@ -333,21 +331,6 @@ def _check_continued(
             f"{broken[0]}: does not continue what checkpoint {last.number} says of it; run "
             "'deco trial verify'"
         )
-
-
-def _signed_by(checkpoint: Checkpoint, key: PublicKey) -> bool:
-    try:
-        key.check(checkpoint.note)
-    except TrialError:
-        return False
-    return True
-
-
-def _stored(note: str) -> Checkpoint:
-    try:
-        return Checkpoint.read(note)
-    except TrialError as error:
-        raise Damaged(f"a checkpoint in the database was changed: {error}") from None
 
 
 # -- checks -------------------------------------------------------------------------------------
@@ -380,54 +363,39 @@ class CheckpointCheck(CheckResult):
 
 
 def check_checkpoint(
-    note: str, key: PublicKey, checks: Iterable[LogCheck], *, store: Store | None = None
+    note: str,
+    key: PublicKey,
+    checks: Iterable[LogCheck],
+    *,
+    store: Store | None = None,
+    every_trial: bool = False,
 ) -> CheckpointCheck:
     """Compare checked logs with a checkpoint; without a store, logs of exported trials.
 
     A log that does not continue the checkpoint gets one more problem, and its trial is locked. With
-    a store, the access log and the tokens are checked, too.
+    a store, the access log and the tokens are checked, too. `every_trial`: the logs are all of the
+    store, whose own checkpoints are compared with this one, and with the logs.
     """
-    checkpoint = Checkpoint.read(note)
+    checkpoint, by_trial = Checkpoint.read(note), {check.trial: check for check in checks}
     try:
         key.check(note)
     except BadSignature as error:
         return _result(checkpoint, key, [str(error)])
-    problems = [] if store is None else _compare_people(people_log(store), [checkpoint])
-    for check in checks:
-        if check.trial in checkpoint.heads:
-            _compare(check, checkpoint.heads[check.trial], checkpoint.number, store)
-        else:
+    problems, checkpoints = list[str](), [checkpoint]
+    if store is not None:
+        checkpoints += _chain(checkpoint, key, store, problems) if every_trial else ()
+        problems += _compare_people(people_log(store), checkpoints)
+    for one in checkpoints:
+        for trial, head in one.heads.items():
+            if trial in by_trial and (by_trial[trial].hashes or not every_trial):
+                _compare(by_trial[trial], head, one.number, store)
+            elif every_trial:
+                problems.append(f"trial {trial}: is in checkpoint {one.number}, and is gone")
+    for check in by_trial.values():
+        if check.trial not in checkpoint.heads and not every_trial:
             check.add_problem(f"is not in checkpoint {checkpoint.number}")
         problems += check.problems
     return _result(checkpoint, key, problems)
-
-
-def check_database_by(
-    note: str, key: PublicKey, checks: Iterable[LogCheck], *, store: Store
-) -> CheckpointCheck:
-    """Compare all logs of a database, and its checkpoints, with a checkpoint kept elsewhere.
-
-    This includes the access log and the tokens. A trial that does not continue a checkpoint gets
-    one more problem, and is locked.
-    """
-    kept_elsewhere, by_trial = Checkpoint.read(note), {check.trial: check for check in checks}
-    try:
-        key.check(note)
-    except BadSignature as error:
-        return _result(kept_elsewhere, key, [str(error)])
-    problems: list[str] = []
-    people = people_log(store)
-    checkpoints = (kept_elsewhere, *_chain(kept_elsewhere, key, store, problems))
-    problems += _compare_people(people, checkpoints)
-    for checkpoint in checkpoints:
-        for trial, head in checkpoint.heads.items():
-            if trial in by_trial and by_trial[trial].hashes:
-                _compare(by_trial[trial], head, checkpoint.number, store)
-            else:
-                problems.append(f"trial {trial}: is in checkpoint {checkpoint.number}, and is gone")
-    for check in by_trial.values():
-        problems += check.problems
-    return _result(kept_elsewhere, key, problems)
 
 
 def _result(checkpoint: Checkpoint, key: PublicKey, problems: list[str]) -> CheckpointCheck:
@@ -478,7 +446,10 @@ def _chain(
     """
     before: Checkpoint | None = None
     there = False
-    for number, note in _stored_notes(store):
+    with store.read() as connection:
+        query = select(_notes.number, _notes.note).order_by(_notes.number)
+        notes = connection.execute(query).all()
+    for number, note in notes:
         try:
             stored = Checkpoint.read(note)
             key.check(note)
@@ -498,15 +469,3 @@ def _chain(
             f"checkpoint {checkpoint.number} is not in the database: an older or another database "
             "was put in its place, or its checkpoints were changed"
         )
-
-
-def _stored_notes(store: Store) -> Iterator[tuple[int, str]]:
-    after = -1
-    while True:
-        query = select(_notes.number, _notes.note).where(_notes.number > after)
-        with store.read() as connection:
-            page = connection.execute(query.order_by(_notes.number).limit(NOTES_PER_READ)).all()
-        yield from ((int(number), str(note)) for number, note in page)
-        if len(page) < NOTES_PER_READ:
-            return
-        after = page[-1][0]

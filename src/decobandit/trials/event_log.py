@@ -184,21 +184,27 @@ class EventLog:
         self._keep(ledger)
         return _fitting(ledger, row)
 
-    def pages(self, ledger: Ledger) -> Iterator[list[Event]]:
-        """Yield the checked events of a ledger in pages."""
-        with self.damage.remembering(ledger.trial):
-            after, previous = -1, GENESIS
+    def pages(
+        self, ledger: Ledger, *, after: int = -1, size: int | None = None
+    ) -> Iterator[tuple[Event, ...]]:
+        """Yield the checked events of a ledger after a number, in pages."""
+        trial, previous = ledger.trial, GENESIS if after < 0 else ""
+        with self.damage.remembering(trial):
             while after < ledger.seq:
-                most = min(PAGE, ledger.seq - after)
+                most = min(size or PAGE, ledger.seq - after)
                 with self.store.read() as connection:
-                    rows = stored_events(connection, ledger.trial, after=after, most=most)
-                page = list(chained(rows, ledger.trial, after=after, previous=previous))
-                if not page:
-                    raise Damaged(f"trial {ledger.trial}, event {after + 1}: is missing")
-                after, previous = page[-1].seq, page[-1].hash
+                    if not previous:  # the link of the first one
+                        rows = stored_events(connection, trial, after=after - 1, most=1)
+                        previous = rows[0].hash if rows else ""
+                    rows = stored_events(connection, trial, after=after, most=most)
+                page = tuple(chained(rows, trial, after=after, previous=previous))
+                after += len(page)
+                if len(page) < most:
+                    raise Damaged(f"trial {trial}, event {after + 1}: is missing")
+                previous = page[-1].hash
+                if after == ledger.seq and previous != ledger.head:
+                    raise Damaged(f"trial {trial}: its events changed while they were read")
                 yield page
-            if previous != ledger.head:
-                raise Damaged(f"trial {ledger.trial}: its events changed while they were read")
 
     def head(self, trial: str) -> Head | None:
         """Return the head of the trial that this process has read or written last."""

@@ -19,8 +19,8 @@ from . import schema
 from .allocations import Allocation, AllocationState
 from .database import Store
 from .errors import Damaged, NotFound, StoreError, TrialError
-from .event_log import EventLog, Head, event_log_of, stored_events, trial_id
-from .events import GENESIS, Event, chained
+from .event_log import EventLog, Head, event_log_of, trial_id
+from .events import Event
 from .ledger import Ledger
 from .status import Summary, stored_summary, summary_from, summary_of
 
@@ -103,22 +103,7 @@ def page_of_events(
 ) -> Page[Event]:
     """Return the checked events after a number."""
     size, left = page_size(limit), ledger.seq - after
-    if left <= 0:
-        return Page((), None)
-    first = max(after - 1, -1)  # one more, for the link of the first that is shown
-    most = min(size, left) + after - first
-    with event_log_of(store).damage.remembering(ledger.trial):
-        with store.read() as connection:
-            rows = stored_events(connection, ledger.trial, after=first, most=most)
-        previous = GENESIS
-        if after >= 0:
-            before, rows = rows[:1], rows[1:]
-            previous = before[0].hash if before else ""
-        items = tuple(chained(rows, ledger.trial, after=after, previous=previous))
-        if len(items) < min(size, left):
-            raise Damaged(f"trial {ledger.trial}, event {after + len(items) + 1}: is missing")
-        if left <= size and items[-1].hash != ledger.head:
-            raise Damaged(f"trial {ledger.trial}: its events changed while they were read")
+    items = next(event_log_of(store).pages(ledger, after=after, size=size), ())
     return Page(items, str(items[-1].seq) if left > size else None)
 
 

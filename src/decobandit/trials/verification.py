@@ -27,7 +27,7 @@ from .arm_changes import ARM_KINDS
 from .database import Store, StoreLike, closed_on_error, open_store
 from .decider import Decider, decider_of, decision_record, pending_state
 from .errors import Damaged, StoreError, TrialError
-from .event_log import Head, event_log_of, stored_pages, trial_id
+from .event_log import event_log_of, stored_pages, trial_id
 from .events import GENESIS, Event, StoredEvent, canonical, chained
 from .export import EXPORT_FORMAT, checksum, export_parts, has_check_digits, json_values
 from .ledger import Ledger
@@ -138,14 +138,6 @@ class LogCheck:
         elif (self._seq, self._previous) != head:
             self.add_problem("the last event is not the one that the head names")
 
-    def check_read(self, head: Head | None) -> None:
-        """Compare with the last event that this process has read before."""
-        if head is not None and self.hashes[head.seq : head.seq + 1] != [head.hash]:
-            self.add_problem(
-                f"event {head.seq}, which this process has read before, is missing or another "
-                "one: an older or another database was put in its place"
-            )
-
     def result(self) -> Verification:
         """Return the result so far."""
         remarks = list(self.remarks)
@@ -180,18 +172,31 @@ def check_trial(trial: str, *, db: StoreLike = None, head: str | None = None) ->
     elsewhere, which some event must have.
     """
     with closed_on_error(db) as store:
-        return check_named(store, trial, given_head=head).result()
+        return check_logs(store, trial, given_head=head)[0].result()
 
 
-def check_named(store: Store, trial: str, *, given_head: str | None = None) -> LogCheck:
-    """Check the trial of an id or a name."""
+def check_logs(
+    store: Store, trial: str | None = None, *, given_head: str | None = None
+) -> list[LogCheck]:
+    """Check one trial by id or name; else every trial, and that none is removed with events left.
+
+    No transaction is open while events are checked.
+    """
+    if trial is not None:
+        with store.read() as connection:
+            id_ = trial_id(connection, trial)
+        return [_checked(store, id_, given_head)]
+    columns = schema.trials.c
+    read_before = set(event_log_of(store).heads())
     with store.read() as connection:
-        id_ = trial_id(connection, trial)
-    return check_stored(store, id_, given_head=given_head)
+        by_age = select(columns.id).order_by(columns.created_at, columns.id)
+        ids = [str(one) for one in connection.execute(by_age).scalars()]
+        with_events = connection.execute(select(schema.events.c.trial_id).distinct()).scalars()
+        removed = sorted((read_before | {str(one) for one in with_events}) - set(ids))
+    return [_checked(store, one, given_head) for one in (*ids, *removed)]
 
 
-def check_stored(store: Store, trial: str, *, given_head: str | None = None) -> LogCheck:
-    """Check all events of a trial; no transaction is open meanwhile."""
+def _checked(store: Store, trial: str, given_head: str | None) -> LogCheck:
     event_log = event_log_of(store)
     head = event_log.head(trial)  # before anything is read: later heads need not be in it
     check = LogCheck(trial, given_head=given_head)
@@ -207,7 +212,11 @@ def check_stored(store: Store, trial: str, *, given_head: str | None = None) -> 
         check.add_problem(f"{left} is missing")
         return check
     check.check_head((row.head_seq, row.head_hash))
-    check.check_read(head)
+    if head is not None and check.hashes[head.seq : head.seq + 1] != [head.hash]:
+        check.add_problem(
+            f"event {head.seq}, which this process has read before, is missing or another "
+            "one: an older or another database was put in its place"
+        )
     if not check.problems and created != (row.name, row.created_at):
         check.add_problem("its name or time was changed after it was created")
     if check.problems:
@@ -221,18 +230,6 @@ def check_stored(store: Store, trial: str, *, given_head: str | None = None) -> 
             "repairs it"
         )
     return check
-
-
-def check_database(store: Store, *, given_head: str | None = None) -> list[LogCheck]:
-    """Check every trial, and that no events are left of a removed one."""
-    columns = schema.trials.c
-    read_before = set(event_log_of(store).heads())
-    with store.read() as connection:
-        by_age = select(columns.id).order_by(columns.created_at, columns.id)
-        ids = [str(trial) for trial in connection.execute(by_age).scalars()]
-        with_events = connection.execute(select(schema.events.c.trial_id).distinct()).scalars()
-        removed = sorted((read_before | {str(trial) for trial in with_events}) - set(ids))
-    return [check_stored(store, trial, given_head=given_head) for trial in (*ids, *removed)]
 
 
 # -- replay: every decision of a log is computed again ---------------------------------------------
@@ -514,7 +511,7 @@ def back_up(store: Store, target: Path) -> list[Verification]:
         ):
             original.backup(copy)
         with open_store(partial, existing=True) as copied:
-            results = [check.result() for check in check_database(copied)]
+            results = [check.result() for check in check_logs(copied)]
         _sync(partial)
         os.link(partial, target)  # unlike a rename, never replaces a file
     except FileExistsError:
