@@ -20,7 +20,7 @@ from decobandit.joint.exact_optimum import Optimum
 from decobandit.joint.joint_states import count, ranking_of, shapes_at
 from decobandit.joint.joint_sweep import sweep, sweep_two_arms
 from decobandit.policies import OptimalPolicy
-from decobandit.problem import Arm, BetaBernoulli, Problem, Reward, State
+from decobandit.problem import Arm, BetaBernoulli, Problem, Reward, State, States
 from decobandit.problem.model import Terminal
 from decobandit.support import Progress, silent
 from helpers.examples import KINDS, at_stake, heterogeneous, problems, random_prices, random_table
@@ -145,15 +145,18 @@ def test_optimum_is_below_the_dual_function_at_any_prices(problem: Problem, seed
     assert optimum(problem).value <= bound + 1e-12 * at_stake(problem)
 
 
-def test_more_arms_than_pulls_are_as_good_as_one_per_pull() -> None:
-    table = random_table(np.random.default_rng(1), 4)
+@pytest.mark.parametrize("pulls", [1, 2])
+def test_more_arms_than_pulls_are_as_good_as_one_per_pull(pulls: int) -> None:
+    horizon = 4 // pulls
+    table = random_table(np.random.default_rng(1), horizon)
 
     def problem(count: int) -> Problem:
         arms = tuple(Arm(name=f"arm {i}", terminal=table) for i in range(count))
-        return Problem(arms=arms, horizon=4)
+        return Problem(arms=arms, horizon=horizon, pulls_per_stage=pulls)
 
     many, few = optimum(problem(1000)), optimum(problem(4))
     assert many.value == pytest.approx(few.value + 996 * table[0][0], abs=1e-9)
+    assert many.states == few.states
 
 
 # -- different roads through the same states ----------------------------------------------------
@@ -188,12 +191,9 @@ def test_threads_that_follow_each_other_change_nothing(
     assert [sweep_two_arms(problem, workers, silent) for workers in (2, 3, 5)] == [one] * 3
 
 
-@pytest.mark.parametrize("pulls", [1, 2])
-def test_threads_that_share_a_stage_change_nothing(
-    monkeypatch: pytest.MonkeyPatch, pulls: int
-) -> None:
+def test_threads_that_share_a_stage_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(joint_sweep, "SMALL_LEVEL", 10)
-    problem = heterogeneous(6).model_copy(update={"pulls_per_stage": pulls})
+    problem = heterogeneous(6)
     values = {optimum(problem, workers=workers).value for workers in (1, 2, 5)}
     assert len(values) == 1
 
@@ -220,8 +220,8 @@ def test_kept_values_give_the_same_optimum(kind: str) -> None:
     kept = optimum(problem, keep=True)
     assert kept.value == pytest.approx(optimum(problem).value, abs=1e-12)
     assert kept.tables is not None
-    fresh = State.fresh(problem.n_arms)
-    assert kept.tables.value(0, fresh) == pytest.approx(kept.value, abs=1e-12)
+    worths = kept.tables.worths(0, States.initial(problem, 1))
+    assert worths.max() == pytest.approx(kept.value, abs=1e-12)
 
 
 def test_a_failure_in_a_report_ends_all_threads(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -295,6 +295,7 @@ def test_policy_that_cannot_be_kept_is_refused() -> None:
 @SMALL
 @given(problems(max_horizon=4))
 def test_states_are_counted_exactly(problem: Problem) -> None:
+    problem = problem.model_copy(update={"pulls_per_stage": 1})
     assume(count_states(problem)[0] <= SMALL_STATES)
     counted = count(problem)
     assert counted.exact
@@ -329,11 +330,10 @@ def test_number_of_states_of_known_sizes(arms: int, horizon: int, states: str) -
     assert f"{count_states(Problem.uniform(arms=arms, horizon=horizon))[0]:.1e}" == states
 
 
-@pytest.mark.parametrize("pulls", [1, 2])
-def test_shapes_hold_as_many_states_as_counted(pulls: int) -> None:
-    problem = Problem.uniform(arms=4, horizon=7, pulls_per_stage=pulls)
+def test_shapes_hold_as_many_states_as_counted() -> None:
+    problem = Problem.uniform(arms=4, horizon=7)
     counted = count(problem)
-    shapes = [shapes_at(problem, pulls * t) for t in range(problem.stages)]
+    shapes = [shapes_at(problem, t) for t in range(problem.stages)]
     assert [int(level.offset[-1]) for level in shapes] == counted.states
     assert [len(level.pulls) for level in shapes] == counted.shapes
 

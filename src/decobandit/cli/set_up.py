@@ -90,8 +90,7 @@ def optima_and_gittins() -> None:
 
 
 def several_pulls() -> None:
-    """Compile the optimum and Thompson sampling with several pulls per stage."""
-    joint.optimum(_equal(3, pulls_per_stage=2))
+    """Compile Thompson sampling with several pulls per stage."""
     simulation.simulate(_equal(3, pulls_per_stage=2), ["thompson"], draws=2)
 
 

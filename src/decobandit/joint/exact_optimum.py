@@ -1,9 +1,9 @@
 """Exact optimum, by dynamic programming over the joint states of all stages or of the first ones.
 
-Every outcome model with finitely many states and every batch size is served by `shapes.py`; single
-pulls of good and bad outcomes by kernels that merge exchangeable arms (`joint_sweep.py`). Stages
-are processed backward, with the values of two stages in memory; all sizes are known before the
-first array is allocated.
+Every outcome model with finitely many states and every batch size is served by `shapes.py`; good
+and bad outcomes, one pull per stage, by kernels that merge exchangeable arms (`joint_sweep.py`).
+Stages are processed backward, with the values of two stages in memory; all sizes are known before
+the first array is allocated.
 
 A start follows the first stages only; what comes after is given by tables of the arms. If these
 bound what can be earned after the stages from above, so does the result for the whole problem.
@@ -12,7 +12,7 @@ bound what can be earned after the stages from above, so does the result for the
 from __future__ import annotations
 
 from itertools import accumulate, pairwise
-from math import comb, floor, inf, log10
+from math import floor, inf, log10
 from typing import Any, cast
 
 import numpy as np
@@ -39,12 +39,12 @@ from .shapes import (
     ShapeProgram,
     ShapeValues,
     number_of_allotments,
+    reachable,
     stored_states,
 )
 
 MOST_WORK = 2e9  # states times allotments of the general program
 MOST_STATES = 5e11  # an hour or more
-MOST_OUTCOMES = 5e10  # the same for sets of arms with their outcomes, which take longer
 MOST_UNSTORED = 3  # stages whose values are recomputed instead of stored, if memory is short
 SHAPE_BYTES = 40  # per column of a shape, while it is made
 ADVICE = "use 'deco solve' for a bound"
@@ -55,7 +55,6 @@ MAX_START_STATES = 4e7  # of a start, whose result is a bound only
 ENDING_FACTOR = 3.0  # what a state at the end of a start costs, whose tables are added up
 MAX_QUICK_BYTES = 256 * 2**20
 TWO_ARM_FACTOR = 20.0  # how many times faster two arms are followed to the end
-SET_FACTOR = 0.25  # of a state, for each set of arms with its outcomes
 MAX_COUNTED = 400  # stages, or arms times pulls; beyond, only two arms could be followed
 MAX_QUICK_WORK = 1e7  # states times allotments of the general program
 
@@ -123,7 +122,7 @@ def count_states(problem: Problem) -> tuple[int, int]:
     check_problem(problem)
     if not has_kernel(problem):
         refuse_infinite(problem, "exact optimum", ADVICE)
-        stored = stored_states(problem)
+        stored = stored_states(reachable(problem)[0])
         return _to_int(sum(stored)), _to_int(max(stored))
     states = count(problem).states
     return sum(states), max(states)
@@ -175,13 +174,13 @@ def optimum(
     if not has_kernel(problem):
         return _by_shapes(problem, keep, limit_bytes, progress or silent, clock)
     counted = count(problem)
-    dense = two_arms_alone(problem) and not keep
+    dense = problem.n_arms == 2 and not keep
     limit = machine_limit() if limit_bytes is None else limit_bytes
     needed, unstored = 0, 0
     while unstored < MOST_UNSTORED and (unstored == 0 or needed > limit):
         unstored += 1
         needed = _bytes(problem, counted, unstored, keep=keep, dense=dense)
-    _check_size(problem, counted, needed, limit)
+    _check_size(counted, needed, limit)
     number, report = worker_count(workers), progress or silent
     if dense:
         value, tables = sweep_two_arms(problem, number, report), None
@@ -234,7 +233,8 @@ def _by_shapes(
 ) -> Optimum:
     refuse_infinite(problem, "exact optimum", ADVICE)
     limit = machine_limit() if limit_bytes is None else limit_bytes
-    states, ways = stored_states(problem), number_of_allotments(problem)
+    followed, rest = (problem, 0.0) if keep else reachable(problem)
+    states, ways = stored_states(followed), number_of_allotments(followed)
     needed = 8.0 * (sum(states) if keep else 2 * max(states))
     if needed > limit or sum(states) * ways > MOST_WORK:
         raise TooLarge(
@@ -243,17 +243,17 @@ def _by_shapes(
             f"{_number(MOST_WORK)} states times ways); use 'deco solve' for a bound or 'deco "
             "simulate' for a policy, or a larger unit"
         )
-    program = ShapeProgram(problem, share)
+    program = ShapeProgram(followed, share)
     levels = program.optimum(report, keep=keep)
     tables = ShapeValues(program, levels) if keep else None
-    value, stored = program.first_value(levels), _to_int(sum(states))
+    value, stored = program.first_value(levels) + rest, _to_int(sum(states))
     return Optimum(value, stored, _to_int(needed), clock.seconds(), problem, tables)
 
 
 def has_kernel(problem: Problem) -> bool:
-    """Whether compiled recursions serve it: good and bad outcomes, single pulls."""
-    plain = problem.deployed == 1 and not problem.may_wait
-    return problem.single_binary and plain
+    """Whether compiled recursions serve it: good and bad outcomes, one pull per stage."""
+    single = problem.pulls_per_stage == problem.deployed == 1
+    return problem.single_binary and single and not problem.may_wait
 
 
 def _to_int(number: float) -> int:
@@ -261,37 +261,28 @@ def _to_int(number: float) -> int:
     return int(min(number, np.finfo(float).max))
 
 
-def two_arms_alone(problem: Problem) -> bool:
-    """Whether two arms are pulled one at a time, which has a sweep of its own."""
-    return problem.n_arms == 2 and problem.pulls_per_stage == 1
-
-
 # -- sizes --------------------------------------------------------------------------------------
 
 
 def _bytes(problem: Problem, counted: Counted, unstored: int, *, keep: bool, dense: bool) -> int:
-    """Values of two stages, or of all; and their shapes, of the levels within a stage too."""
+    """Values of two stages, or of all; and their shapes."""
     if dense:
         return 8 * two_arm_states(problem)
     states, shapes = counted.states, counted.shapes
     wide = SHAPE_BYTES * sum(columns(problem))
     if keep:
         return 8 * sum(states) + wide * sum(shapes)
-    if problem.pulls_per_stage == 1:
-        states = states[: max(len(states) - unstored, 1)]
+    states = states[: max(len(states) - unstored, 1)]
     two = max(a + b for a, b in zip(states, [*states[1:], 0], strict=True))
-    return 8 * two + wide * max(shapes) * (problem.pulls_per_stage + unstored)
+    return 8 * two + wide * max(shapes) * (1 + unstored)
 
 
-def _check_size(problem: Problem, counted: Counted, needed: int, limit: int) -> None:
+def _check_size(counted: Counted, needed: int, limit: int) -> None:
     states = sum(counted.states)
-    tried = _outcomes(problem, counted)
     if needed > limit:
         reason = f"limit {_size(limit)}"
     elif states > MOST_STATES or not counted.exact:
         reason = f"limit {_number(MOST_STATES)} states" if counted.exact else "too many to count"
-    elif tried > MOST_OUTCOMES:
-        reason = f"up to {_number(tried)} sets with outcomes, limit {_number(MOST_OUTCOMES)}"
     else:
         return
     more = "" if counted.exact else "more than "
@@ -299,20 +290,6 @@ def _check_size(problem: Problem, counted: Counted, needed: int, limit: int) -> 
         f"exact optimum needs {more}{_number(states)} states and {_size(needed)} ({reason}); "
         "use 'deco solve' for a bound or 'deco evaluate' for a policy"
     )
-
-
-def set_outcomes(problem: Problem, stage: int) -> int:
-    """Bound the number of sets of arms of a stage, with their outcomes."""
-    m, arms = problem.pulls_per_stage, sum(columns(problem))
-    kinds = min(arms, len(problem.groups) * (stage + 1) * (stage + 2) // 2)
-    return min(comb(arms, m) << m, comb(m + 2 * kinds - 1, m))
-
-
-def _outcomes(problem: Problem, counted: Counted) -> int:
-    """Bound the number of sets of arms with their outcomes, over all states; 0 for single pulls."""
-    if problem.pulls_per_stage == 1:
-        return 0
-    return sum(states * set_outcomes(problem, t) for t, states in enumerate(counted.states))
 
 
 def _number(x: float) -> str:
@@ -345,28 +322,25 @@ def exact_stages(problem: Problem) -> int:
     """
     if not has_kernel(problem):
         return _quick_stages(problem)
-    if two_arms_alone(problem) and _two_arms_fit(problem):
+    if problem.n_arms == 2 and _two_arms_fit(problem):
         return problem.stages
     number = min(problem.stages, MAX_COUNTED)
     counted = count(problem, number)
     while not counted.exact and number > 1:
         number //= 2
         counted = count(problem, number)
-    stage_work = _work(problem, counted.states)
-    work = list(accumulate(stage_work))
-    wide = SHAPE_BYTES * sum(columns(problem, number)) * (problem.pulls_per_stage + 1)
-    needed = [  # values of two stages, and shapes
-        8 * (before + states) + wide * shapes
-        for (before, states), shapes in zip(
-            pairwise([0, *counted.states]), counted.shapes, strict=True
-        )
+    states = counted.states
+    work = list(accumulate(states))
+    wide = 2 * SHAPE_BYTES * sum(columns(problem, number))
+    fits = [  # values of two stages, and shapes
+        8 * (before + now) + wide * shapes <= MAX_QUICK_BYTES
+        for (before, now), shapes in zip(pairwise([0, *states]), counted.shapes, strict=True)
     ]
-    fits = [size <= MAX_QUICK_BYTES for size in needed]
     if number == problem.stages and work[-1] <= MAX_QUICK_STATES and all(fits):
         return number
     ends = [
         end
-        for end, (done, more) in enumerate(zip([0.0, *work], stage_work, strict=False))
+        for end, (done, more) in enumerate(zip([0, *work], states, strict=False))
         if fits[end] and done + ENDING_FACTOR * more <= MAX_START_STATES and end <= problem.horizon
     ]
     return max(ends, default=0)
@@ -390,13 +364,6 @@ def _two_arms_fit(problem: Problem) -> bool:
     states = problem.stages**4 / (48.0 if len(problem.groups) == 1 else 24.0)
     fast_enough = states <= TWO_ARM_FACTOR * MAX_QUICK_STATES
     return fast_enough and 8 * two_arm_states(problem) <= MAX_QUICK_BYTES
-
-
-def _work(problem: Problem, states: list[int]) -> list[float]:
-    """Return what the states of each stage cost, in states of single pulls."""
-    if problem.pulls_per_stage == 1:
-        return [float(x) for x in states]
-    return [x * max(1.0, SET_FACTOR * set_outcomes(problem, t)) for t, x in enumerate(states)]
 
 
 def start_optimum(

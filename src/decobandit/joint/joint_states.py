@@ -1,19 +1,18 @@
 """Joint states of all arms: their number, their shapes by level, and their ranks.
 
-A level is the set of states with the same total number of pulls. `kernels/joint.py` defines shapes,
-runs and ranks.
-In a large group, only as many arms have columns as can ever be pulled; the others stay unpulled.
+A level is the set of states with the same total number of pulls: those before a stage, as one pull
+is made at each. `kernels/joint.py` defines shapes, runs and ranks. In a large group, only as many
+arms have columns as can ever be pulled; the others stay unpulled.
 
 Notations
     G, C, S  groups, columns, shapes of a level
-    m        pulls per stage; no arm has more than ceil(level / m) pulls
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate, product
+from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
@@ -46,29 +45,14 @@ def columns(problem: Problem, stages: int | None = None) -> list[int]:
     return [min(group.count, spent) for group in problem.groups]
 
 
-def levels(problem: Problem, stages: int | None = None) -> list[int]:
-    """Return the pulls made in all before each stage."""
-    return [problem.pulls_per_stage * t for t in range(stages or problem.stages)]
-
-
 def count(problem: Problem, stages: int | None = None) -> Counted:
     """Count the joint states of all stages, or of the first ones, without enumerating them."""
     stages = stages or problem.stages
-    arms, m = columns(problem, stages), problem.pulls_per_stage
-    squares = sum(c * c for c in arms)
-    steps = squares * m * stages * (1 if m == 1 else stages)
-    exact = steps <= COUNTING_STEPS
-    if not exact:
-        # a lower bound: as if m - 2 arms were pulled at every stage without success, others never
-        few = min(m, 2)
-        arms, m = _fewer(arms, min(12, problem.n_arms - m + few)), few
-        stages = min(stages, 400 if m == 1 else 40)
-    states, shapes = (
-        _multisets(arms, stages - 1, stages - 1, weighted)
-        if m == 1
-        else [_multisets(arms, m * t, t, weighted)[m * t] for t in range(stages)]
-        for weighted in (True, False)
-    )
+    arms = columns(problem, stages)
+    exact = sum(c * c for c in arms) * stages <= COUNTING_STEPS
+    if not exact:  # a lower bound: others are never pulled
+        arms, stages = _fewer(arms, 12), min(stages, 400)
+    states, shapes = (_multisets(arms, stages - 1, weighted) for weighted in (True, False))
     return Counted(states, shapes, exact and states[-1] <= COUNT_LIMIT)
 
 
@@ -79,19 +63,18 @@ def _fewer(arms: Sequence[int], most: int) -> list[int]:
     return [count for count in counts if count > 0]
 
 
-def _multisets(arms: Sequence[int], degree: int, most: int, weighted: bool) -> list[int]:
-    """Count states (weighted) or shapes by total pulls 0..degree, with at most `most` per arm.
+def _multisets(arms: Sequence[int], degree: int, weighted: bool) -> list[int]:
+    """Count states (weighted) or shapes by total pulls 0..degree.
 
-    One arm has f(x) = sum_{v <= most} (v+1) x^v states, or sum x^v shapes. Multisets of c arms obey
-    Newton's identity  c F_c = sum_j f(x^j) F_{c-j};  a further group of arms starts from the
-    product so far in place of F_0 = 1. Beyond `COUNT_LIMIT`, further arms are left out: they can
-    only add states.
+    One arm has f(x) = sum_v (v+1) x^v states, or sum x^v shapes. Multisets of c arms obey Newton's
+    identity  c F_c = sum_j f(x^j) F_{c-j};  a further group of arms starts from the product so far
+    in place of F_0 = 1. Beyond `COUNT_LIMIT`, further arms are left out: they can only add states.
     """
     total = [1] + [0] * degree
     for count in arms:
         sizes = [total]
         for c in range(1, min(count, degree) + 1):
-            terms = [_times_arm(sizes[c - j], j, most, weighted) for j in range(1, c + 1)]
+            terms = [_times_arm(sizes[c - j], j, weighted) for j in range(1, c + 1)]
             sizes.append([sum(column) // c for column in zip(*terms, strict=True)])
             if sizes[-1][-1] > COUNT_LIMIT:
                 return sizes[-1]
@@ -99,17 +82,9 @@ def _multisets(arms: Sequence[int], degree: int, most: int, weighted: bool) -> l
     return total
 
 
-def _times_arm(series: list[int], j: int, most: int, weighted: bool) -> list[int]:
-    """Return series * f(x^j), where f = (1 - (most+2) x^(most+1) + (most+1) x^(most+2)) / (1-x)^2.
-
-    Not weighted: f = (1 - x^(most+1)) / (1-x).
-    """
-    end = (most + 1) * j
-    numerator = [(end, -most - 2), (end + j, most + 1)] if weighted else [(end, -1)]
+def _times_arm(series: list[int], j: int, weighted: bool) -> list[int]:
+    """Return series * f(x^j), where f = 1 / (1-x)^2, or 1 / (1-x) if not weighted."""
     result = list(series)
-    for shift, factor in numerator:
-        for i in range(shift, len(series)):
-            result[i] += factor * series[i - shift]
     for _ in range(2 if weighted else 1):
         for first in range(min(j, len(result))):
             result[first::j] = accumulate(result[first::j])
@@ -125,7 +100,7 @@ def shapes_at(
     """Return all shapes of a level, linked to those of the next level if it is given."""
     arms = columns(problem, stages)
     group = np.repeat(np.arange(len(arms)), arms)
-    pulls = _partitions(arms, level, -(-level // problem.pulls_per_stage))
+    pulls = _partitions(arms, level)
     ends = np.ones(pulls.shape, bool)
     ends[:, :-1] = (pulls[:, 1:] != pulls[:, :-1]) | (group[1:] != group[:-1])
     after = np.full(pulls.shape, -1, np.int32)
@@ -135,15 +110,12 @@ def shapes_at(
             (rows,) = np.nonzero(ends[:, c])
             pulled = pulls[rows]
             pulled[:, c] += 1
-            place = np.minimum(np.searchsorted(keys, _keys(pulled)), len(keys) - 1)
-            # missing shapes cannot occur: an arm is pulled at most once per stage
-            there = np.all(later.pulls[place] == pulled, axis=1)
-            after[rows[there], c] = place[there]
+            after[rows, c] = np.searchsorted(keys, _keys(pulled))
     return Shapes(pulls, _offsets(pulls, ends), after)
 
 
-def _partitions(arms: Sequence[int], level: int, most: int) -> npt.NDArray[np.int32]:
-    """Return pulls of every column, (S, C): `level` in all, at most `most`, ascending in groups."""
+def _partitions(arms: Sequence[int], level: int) -> npt.NDArray[np.int32]:
+    """Return pulls of every column, (S, C): `level` in all, ascending in groups."""
     left = np.array([level])
     after = sum(arms)
     steps: list[tuple[Ints, Ints]] = []  # per column: row that it extends, pulls
@@ -151,8 +123,8 @@ def _partitions(arms: Sequence[int], level: int, most: int) -> npt.NDArray[np.in
         low = np.zeros_like(left)
         for unfilled in range(count, 0, -1):
             after -= 1
-            low = np.maximum(low, left - after * most)
-            choices = np.minimum(most, left // unfilled) - low + 1
+            low = np.maximum(low, 0 if after else left)
+            choices = left // unfilled - low + 1
             row = np.repeat(np.arange(left.size), choices)
             v = low[row] + np.arange(row.size) - np.repeat(np.cumsum(choices) - choices, choices)
             steps.append((row, v))
@@ -188,16 +160,16 @@ def _offsets(pulls: npt.NDArray[np.int32], ends: npt.NDArray[np.bool_]) -> Ints:
 def ranking_of(problem: Problem, stages: int | None = None) -> Ranking:
     """Return the tables that all levels share, or those of the first stages."""
     stages = stages or problem.stages
-    arms, top = columns(problem, stages), levels(problem, stages)[-1]
+    arms = columns(problem, stages)
     most = max(arms)
     under = _under(stages + 2, most + 2)
     members = np.zeros((1, 0), np.int64)  # all multisets of r values, in order of rank
     tables: list[Ints] = []
-    for r in range(most if problem.pulls_per_stage == 1 else 0):
-        # r + 1 arms with v pulls, or one with v - 1 and r with v: no more than top + 1 in all
-        v = (top + 1) // (r + 1)
+    for r in range(most):
+        # r + 1 arms with v pulls, or one with v - 1 and r with v: no more than `stages` in all
+        v = stages // (r + 1)
         tables.append(_insertions(members[: under[v + 1, r]], v, under))
-        values = range((top + 1) // (r + 2) + 1)
+        values = range(stages // (r + 2) + 1)
         members = np.concatenate([_with_largest(members[: under[x + 1, r]], x) for x in values])
     return Ranking(
         group=np.repeat(np.arange(len(arms)), arms),
@@ -255,34 +227,27 @@ class JointValues:
         object.__setattr__(self, "allotments", allotments(self.problem))
 
     def worths(self, stage: int, states: States) -> Floats:
-        """Return the worth of each allotment before a stage, then the best ones, (E, A)."""
-        if np.any(states.pulls.sum(axis=1) != stage * self.problem.pulls_per_stage):
+        """Return the worth of a pull of each arm before a stage, then the best ones, (E, K)."""
+        if np.any(states.pulls.sum(axis=1) != stage):
             raise InvalidArgument(f"state before stage {stage}: no pulls lead to it", field="state")
-        sets = [tuple(np.flatnonzero(pulls).tolist()) for pulls in self.allotments]
         rows, place = np.unique(states.stats, axis=0, return_inverse=True)
-        worths = np.empty((len(rows), len(sets)))
+        worths = np.empty((len(rows), self.problem.n_arms))
         for row, state in enumerate(States(self.problem, rows).state(e) for e in range(len(rows))):
-            equal: dict[object, float] = {}  # of sets of arms that are worth the same
-            for i, arms in enumerate(sets):
-                kinds = sorted((self._group[k], state.good[k], state.bad[k]) for k in arms)
-                if (key := tuple(kinds)) not in equal:
-                    equal[key] = self._worth(stage, state, arms)
-                worths[row, i] = equal[key]
+            equal: dict[object, float] = {}  # of arms that are worth the same
+            for arm in range(self.problem.n_arms):
+                key = self._group[arm], state.good[arm], state.bad[arm]
+                if key not in equal:
+                    equal[key] = self._worth(stage, state, arm)
+                worths[row, arm] = equal[key]
         return worths[place.reshape(-1)]
 
-    def _worth(self, stage: int, state: State, arms: Sequence[int]) -> float:
-        """Return the expected reward of pulls of these arms and of all that follows."""
-        total = 0.0
-        for outcomes in product((True, False), repeat=len(arms)):
-            probability, earned, after = 1.0, 0.0, state
-            for arm, good in zip(arms, outcomes, strict=True):
-                group = self.problem.groups[self._group[arm]]
-                p = (group.alpha + state.good[arm]) / (group.alpha + group.beta + state.pulls[arm])
-                probability *= p if good else 1.0 - p
-                earned += float((group.reward_good if good else group.reward_bad)[stage])
-                after = after.after(arm, good)
-            total += probability * (earned + self.value(stage + 1, after))
-        return total
+    def _worth(self, stage: int, state: State, arm: int) -> float:
+        """Return the expected reward of a pull of an arm and of all that follows."""
+        group = self.problem.groups[self._group[arm]]
+        p = (group.alpha + state.good[arm]) / (group.alpha + group.beta + state.pulls[arm])
+        good, bad = (self.value(stage + 1, state.after(arm, good)) for good in (True, False))
+        good, bad = good + float(group.reward_good[stage]), bad + float(group.reward_bad[stage])
+        return p * good + (1.0 - p) * bad
 
     @property
     def _group(self) -> list[int]:

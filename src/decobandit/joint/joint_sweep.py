@@ -6,7 +6,7 @@ takes the next block of stages and follows the thread before it through the slab
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from threading import Condition
 
 import numpy as np
@@ -15,10 +15,9 @@ import numpy.typing as npt
 from ..problem import TIE_TOLERANCE, Problem, arms_of, tie_tolerance
 from ..problem.kernels.two_arms import slab_starts
 from ..support import Floats, Ints, Progress, Report, pool
-from .joint_states import JointValues, levels, ranking_of, shapes_at
+from .joint_states import JointValues, ranking_of, shapes_at
 from .kernels.endings import fill_ending
 from .kernels.joint import Ladder, Shapes, fill_last, fill_level
-from .kernels.joint_sets import fill_sets
 from .kernels.two_arms import last_slabs, last_values, step_choices, step_fronts
 
 SMALL_LEVEL = 20_000  # states; below this, threads are not worth it
@@ -40,28 +39,24 @@ def sweep(
 ) -> tuple[float, JointValues | None]:
     """Return W_0 of the fresh state, and the values of all stages if `keep`.
 
-    With one pull per stage, the last `unstored` stages, which have most states, are not stored but
-    found again wherever they are needed.
+    The last `unstored` stages, which have most states, are not stored but found again wherever they
+    are needed.
     """
     stages = _Stages(problem, workers)
     last = problem.stages - 1
-    if keep or problem.pulls_per_stage > 1:
-        unstored = 0
-    unstored = min(unstored, last)
-    ahead, after = [shapes_at(problem, levels(problem)[last])], np.empty(0)
+    unstored = 0 if keep else min(unstored, last)
+    ahead, after = [shapes_at(problem, last)], np.empty(0)
     if unstored == 0:
-        after = stages.fill(last, ahead, ahead, after)
+        after = stages.fill(last, ahead, after)
     _tell(report, problem, 1)
     stored = [(ahead[0], after)] if keep else []
     for t in range(last - 1, -1, -1):
-        within = list(_within(problem, t, ahead[0]))[::-1]
-        if last - t < unstored:
-            ahead.insert(0, within[0])
-        else:
-            after = stages.fill(t, within, ahead, after)
-            ahead = within[:1]
+        ahead.insert(0, shapes_at(problem, t, ahead[0]))
+        if last - t >= unstored:
+            after = stages.fill(t, ahead, after)
+            del ahead[1:]
         if keep:
-            stored.append((within[0], after))
+            stored.append((ahead[0], after))
         _tell(report, problem, problem.stages - t)
     tables = None
     if keep:
@@ -74,25 +69,17 @@ def _tell(report: Report, problem: Problem, levels: int) -> None:
     report(Progress("optimum", levels, problem.stages))
 
 
-def _within(problem: Problem, t: int, later: Shapes, stages: int | None = None) -> Iterator[Shapes]:
-    """Yield linked shapes of the levels within stage t, last level first."""
-    first = levels(problem)[t]
-    for level in range(first + problem.pulls_per_stage - 1, first - 1, -1):
-        later = shapes_at(problem, level, later, stages)
-        yield later
-
-
 def sweep_start(
     problem: Problem, stage: int, fixed: Floats, tables: Floats, workers: int, report: Report
 ) -> float:
     """Return W_0 of the fresh state, where tables give W at `stage` (`fill_ending`)."""
     stages, number = _Stages(problem, workers, stage + 1), stage + 1
-    ahead = shapes_at(problem, levels(problem, number)[stage], None, number)
+    ahead = shapes_at(problem, stage, None, number)
     after = stages.end(ahead, fixed, tables)
     for t in range(stage - 1, -1, -1):
-        within = list(_within(problem, t, ahead, number))[::-1]
-        after = stages.fill(t, within, [ahead], after)
-        ahead = within[0]
+        shapes = shapes_at(problem, t, ahead, number)
+        after = stages.fill(t, [shapes, ahead], after)
+        ahead = shapes
         report(Progress("first stages", stage - t, stage))
     return float(after[0])
 
@@ -103,36 +90,20 @@ class _Stages:
     def __init__(self, problem: Problem, workers: int, stages: int | None = None) -> None:
         self.ranking = ranking_of(problem, stages)
         self._arms = arms_of(problem)
-        self._pulls = problem.pulls.round().astype(int)
-        self._sets = problem.pulls_per_stage > 1
+        self._last = problem.stages - 1
         self._workers = workers
 
-    def fill(self, t: int, within: list[Shapes], ahead: list[Shapes], after: Floats) -> Floats:
+    def fill(self, t: int, rungs: list[Shapes], after: Floats) -> Floats:
         """Compute W_t from W_{t+1} = after, which is empty if it is not stored.
 
-        within: shapes of the stage, and after each of its pulls but the last; ahead: those of the
-        next stage, and of all others that are not stored.
+        rungs: shapes of the stage, of the next one, and of all others that are not stored.
         """
-        shapes = within[0]
+        shapes = rungs[0]
         values = np.empty(shapes.offset[-1])
-        ladder = _ladder(within if self._sets else [shapes, *ahead])
+        ladder = _ladder(rungs)
 
         def part(first: int, last: int) -> None:
-            if self._sets:
-                fill_sets(
-                    self._arms,
-                    t,
-                    self._pulls[t],
-                    self.ranking,
-                    shapes,
-                    first,
-                    last,
-                    values,
-                    ladder,
-                    ahead[0],
-                    after,
-                )
-            elif t + 1 == self._pulls.size:
+            if t == self._last:
                 fill_last(self._arms, t, self.ranking, shapes, first, last, values)
             else:
                 fill_level(self._arms, t, self.ranking, ladder, first, last, values, after)

@@ -30,10 +30,25 @@ Shape = tuple[int, ...]
 Values = dict[Shape, Floats]
 Ends = Callable[[int, int], Floats]  # group, pulls -> (J, states): values of an arm by its state
 SLACK = 1e-12  # part of a budget or resource that rounding may add to what is spent
+MAX_AXES = 32  # arms whose joint states are one array
 MAX_COUNTING_WORK = 5e7  # additions; a problem that needs more has too many states anyway
 
 
 # -- sizes ----------------------------------------------------------------------------------------
+
+
+def reachable(problem: Problem) -> tuple[Problem, float]:
+    """Return the problem without equal arms that no pull can reach, and their last rewards."""
+    spent = round(problem.pulls.sum())
+    if problem.is_restless or all(group.count <= spent for group in problem.groups):
+        return problem, 0.0
+    arms = sorted(arm for group in problem.groups for arm in group.members[:spent])
+    rest = sum(
+        max(group.count - spent, 0) * float(group.terminal[0])
+        for group in problem.groups
+        if group.terminal is not None
+    )
+    return problem.model_copy(update={"arms": [problem.arms[arm] for arm in arms]}), rest
 
 
 def number_of_allotments(problem: Problem) -> int:
@@ -50,6 +65,8 @@ def stored_states(problem: Problem, stages: int | None = None) -> list[float]:
     states of a layer to the power of i.
     """
     stages = problem.horizon if stages is None else stages
+    if problem.n_arms > MAX_AXES:
+        return [inf] * (stages + 1)
     if problem.is_restless:
         sizes = [group.model.states(problem.horizon) for group in problem.groups]
         if not np.all(np.isfinite(sizes)):
