@@ -20,7 +20,7 @@ BASE = np.linspace(0.3, 0.1, STAGES)
 TABLES: dict[str, Callable[[], np.ndarray]] = {
     "swept": lambda: Calibration(PROBLEM, BASE, sweeps=300, workers=1).stage_index(30),
     "tick": lambda: TickCalibration(PROBLEM, BASE, tick=0.03, workers=1).stage_index(30),
-    "values": lambda: OneArmValues(PROBLEM, BASE, kept_bytes=0).stage_values(2),
+    "values": lambda: OneArmValues(PROBLEM, BASE, kept_bytes=0).values(2, 0),
 }
 
 

@@ -1,4 +1,4 @@
-"""Arms that move at rest as arrays, and their values at given prices.
+"""Arms that move at rest as arrays.
 
 An arm in state s at stage t has values of its own, whatever it was before: states are numbered by
 group and state alone, and not by pulls. Beliefs that are too many to be states are on a grid that
@@ -21,7 +21,7 @@ from .belief_chains import (
     moves_of,
     two_level_chain,
 )
-from .kernels.chains import Chains, settle, stage_margins
+from .kernels.chains import Chains
 
 CACHED_CHAINS = 16
 
@@ -127,52 +127,3 @@ def refuse_large_chains(problem: Problem, states: int, tables: int) -> None:
         f"tables of {states} states at {problem.stages} stages",
         "use fewer stages, or fewer kinds of arms",
     )
-
-
-class ChainValues:
-    """Values and indices of all states at all stages, at prices (stages,)."""
-
-    def __init__(self, problem: Problem, prices: Floats, grid: Grid = EXACT) -> None:
-        self.problem = problem
-        self.states = ChainStates(problem, grid)
-        states, T = self.states.size, problem.stages
-        refuse_large_chains(problem, states, 2)
-        factors, sizes = stage_factors(problem), np.diff(self.states.arrays.start)
-        # what a pull earns in any state: less than nothing where it pays for resources
-        bases = np.repeat([group.reward_base for group in problem.groups], sizes, axis=0).T
-        self._values, self._rest = np.zeros((T + 1, states)), np.zeros((T, states))
-        self._index, every = np.zeros((T, states)), np.ones(states, np.bool_)
-        for t in range(T - 1, -1, -1):
-            later, rest, index = self._values[t + 1], self._rest[t], self._index[t]
-            stage_margins(self.states.arrays, factors[t], every, later, rest, index)
-            index += bases[t]
-            settle(rest, index, np.full(states, prices[t]), self._values[t])
-
-    def _of_group(self, table: Floats, group: int) -> Floats:
-        start = self.states.arrays.start
-        return table[start[group] : start[group + 1]]
-
-    def values(self, stage: int, group: int) -> Floats:
-        """V of all states of a group, (S,)."""
-        return self._of_group(self._values[stage], group)
-
-    def first_value(self, group: int) -> float:
-        """Value of one arm before the first stage."""
-        return float((self.states.arms[group].first * self.values(0, group)).sum())
-
-    def idle(self, stage: int, group: int) -> Floats:
-        """Q of all states of a group without a pull, (S,)."""
-        return self._of_group(self._rest[stage], group)
-
-    def index(self, stage: int, group: int) -> Floats:
-        """Index of all states of a group, (S,)."""
-        return self._of_group(self._index[stage], group)
-
-    def worth(self, stage: int, group: int) -> Floats:
-        """Q of all states with a pull, (S, 1)."""
-        return (self.idle(stage, group) + self.index(stage, group))[:, None]
-
-    def read(self, table: Floats, group: int, stats: Floats) -> tuple[Floats, bool]:
-        """Read a table over states, (S, columns), at statistics (..., width)."""
-        state, weight = self.states.arms[group].places(np.asarray(stats))
-        return np.asarray((weight[..., None] * table[state]).sum(axis=-2)), False

@@ -83,7 +83,8 @@ class _Cone:
         while self._lowest > checkpoint:
             start, stop = self._lowest, (self._lowest - 1) // self._step * self._step
             V, arm = self._kept[start].copy(), self.setting
-            sweep_back(arm, arm.prices, V, start, stop)
+            prior, rewards = (arm.alpha, arm.beta), (arm.reward_good, arm.reward_bad)
+            sweep_back(prior, rewards, arm.prices, V, start, stop)
             self._kept[stop] = V[: slab_size(stop)].copy()
             self._lowest = stop
         return self._kept[checkpoint]

@@ -11,9 +11,9 @@ about log2(horizon) slabs.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -31,9 +31,10 @@ from ..support import (
     shown,
     worker_count,
 )
-from .arm_states import Rewards, arm_graph, grid_of
-from .chains import ChainValues
+from .arm_states import Grid, Rewards, arm_graph, grid_of
+from .chains import ChainStates, refuse_large_chains, stage_factors
 from .kernels.backward import index_terms, stage_index, sweep
+from .kernels.chains import settle, stage_margins
 from .kernels.units import raise_values, stage_worths
 
 KEPT_BYTES = 256 * 2**20  # of slabs, up to which those of all stages are kept
@@ -76,23 +77,17 @@ class Terms:
         return self.expected_reward + self.value_of_information
 
 
-class Posterior(Protocol):
-    """Prior and rewards of an arm with good and bad outcomes."""
-
-    @property
-    def alpha(self) -> float: ...
-    @property
-    def beta(self) -> float: ...
-    @property
-    def reward_good(self) -> Floats: ...
-    @property
-    def reward_bad(self) -> Floats: ...
-
-
-def sweep_back(arm: Posterior, prices: Floats, V: Floats, start: int, stop: int) -> None:
+def sweep_back(
+    prior: tuple[float, float],
+    rewards: tuple[Floats, Floats],
+    prices: Floats,
+    V: Floats,
+    start: int,
+    stop: int,
+) -> None:
     """Turn V = V_start into V_stop, in place, as `kernels.backward.sweep`, in legs."""
     for above, below in legs(start, stop, slab_size(start)):
-        sweep(arm.alpha, arm.beta, arm.reward_good, arm.reward_bad, prices, V, above, below)
+        sweep(*prior, *rewards, prices, V, above, below)
 
 
 class OneArmValues:
@@ -134,7 +129,7 @@ class OneArmValues:
         self.problem = check_problem(problem)
         self.prices = price_array(prices, problem)
         self.units = problem.most_units
-        self._tables: _Slabs | _Rows | _Chains
+        self._tables: _Tables
         if problem.is_restless:
             self._tables = _Chains(problem, self.prices, grid_of(problem, grid))
         elif problem.single_binary:
@@ -177,10 +172,6 @@ class OneArmValues:
         """Return the index of all states of all groups of a binary problem, (groups, slab)."""
         return np.stack([self.table(stage, k) for k in range(len(self.problem.groups))])
 
-    def stage_values(self, stage: int) -> Floats:
-        """V of all states of all groups with good and bad outcomes, (groups, slab)."""
-        return np.stack([self.values(stage, k) for k in range(len(self.problem.groups))])
-
     def values_of(self, stage: int, group: int, stats: Floats) -> Floats:
         """V of arms of a group with these statistics, (..., width) -> (...)."""
         return self._tables.read(self.values(stage, group)[:, None], group, stats)[0][..., 0]
@@ -213,14 +204,56 @@ class OneArmValues:
         return self._tables.terms(stage, group, np.asarray(stats, dtype=float))
 
 
-class _Slabs:
-    """Single pulls of good and bad outcomes."""
+class _Tables(ABC):
+    """Values and indices of all states of a group at a stage."""
+
+    problem: Problem
+
+    @abstractmethod
+    def values(self, stage: int, group: int) -> Floats:
+        """V of all states."""
+
+    @abstractmethod
+    def index(self, stage: int, group: int) -> Floats:
+        """Index of all states."""
+
+    @abstractmethod
+    def read(self, table: Floats, group: int, stats: Floats) -> tuple[Floats, bool]:
+        """Read a table over states, (states, columns); and whether some are beyond a grid."""
 
     def first_value(self, group: int) -> float:
+        """Value of one arm before the first stage."""
         return float(self.values(0, group)[0])
 
     def idle(self, stage: int, group: int) -> Floats:
+        """Q of all states without a pull."""
         return self.values(stage + 1, group)
+
+    def worth(self, stage: int, group: int) -> Floats:
+        """Q of all states with 1, 2, .. units, (states, units)."""
+        index = self.index(stage, group)
+        return (self.idle(stage, group)[: index.size] + index)[:, None]
+
+    def beyond(self, stage: int, group: int, stats: Floats) -> Floats | float:
+        """Reward of a unit less that at the end of the grid."""
+        return 0.0
+
+    def terms(self, stage: int, group: int, stats: Floats) -> Terms:
+        """Terms of a pull, of the pulls of a unit on average."""
+        arms = self.problem.groups[group]
+        mean = float(arms.model.mean(stats))
+        reward = float(arms.reward_base[stage] + arms.reward_factor[stage] * mean)
+        index, beyond = self.read(self.index(stage, group)[:, None], group, stats)
+        total = float(index[0]) + (float(self.beyond(stage, group, stats)) if beyond else 0.0)
+        return Terms(reward, total / self.pulls(stage) - reward)
+
+    def pulls(self, stage: int) -> int:
+        """Pulls of a unit."""
+        return self.problem.unit if stage < self.problem.horizon else 1
+
+
+class _Slabs(_Tables):
+    """Single pulls of good and bad outcomes."""
 
     def __init__(self, problem: Problem, prices: Floats, kept_bytes: int) -> None:
         self.problem, self.prices = problem, prices
@@ -239,7 +272,9 @@ class _Slabs:
             later = min(t for t in list(tables) if t > stage)  # other threads add some
             step = later - 1 if self._keep_all else (later + stage) // 2
             V = tables[later].copy()
-            sweep_back(self.problem.groups[group], self.prices, V, later, step)
+            arm = self.problem.groups[group]
+            rewards = arm.reward_good, arm.reward_bad
+            sweep_back((arm.alpha, arm.beta), rewards, self.prices, V, later, step)
             tables[step] = V[: slab_size(step)].copy()
             if not self._keep_all:
                 tables = self._kept[group] = self._thinned(tables, stage)
@@ -260,10 +295,6 @@ class _Slabs:
         stage_index(arm.alpha, arm.beta, good, bad, stage, self.values(stage + 1, group), index)
         return index
 
-    def worth(self, stage: int, group: int) -> Floats:
-        later = self.values(stage + 1, group)[: slab_size(stage)]
-        return (later + self.index(stage, group))[:, None]
-
     def read(self, table: Floats, group: int, stats: Floats) -> tuple[Floats, bool]:
         good = np.asarray(stats[..., 0], dtype=np.int64)
         pulls = good + np.asarray(stats[..., 1], dtype=np.int64)
@@ -273,9 +304,6 @@ class _Slabs:
                 "good and bad outcomes of an arm: not possible at this stage", field="stats"
             )
         return np.asarray(table[place]), False
-
-    def beyond(self, stage: int, group: int, stats: Floats) -> Floats:
-        raise NotImplementedError
 
     def terms(self, stage: int, group: int, stats: Floats) -> Terms:
         good, bad = int(stats[0]), int(stats[1])
@@ -289,7 +317,7 @@ class _Slabs:
         return Terms(float(ell), float(delta))
 
 
-class _Rows:
+class _Rows(_Tables):
     """Any model, any batch size, on graphs of states."""
 
     def __init__(
@@ -309,12 +337,6 @@ class _Rows:
         self._worth = Cache[tuple[int, int], Floats](kept_bytes, size=lambda table: table.nbytes)
         with pool(min(workers, len(self.graphs))) as threads:
             self._values = list(threads.map(self._swept, range(len(self.graphs))))
-
-    def first_value(self, group: int) -> float:
-        return float(self.values(0, group)[0])
-
-    def idle(self, stage: int, group: int) -> Floats:
-        return self.values(stage + 1, group)
 
     def _sizes(self, k: int) -> list[int]:
         """States of every stage 0 .. horizon."""
@@ -357,32 +379,47 @@ class _Rows:
         return self.graphs[group].read(table, stats)
 
     def beyond(self, stage: int, group: int, stats: Floats) -> Floats:
-        """Return the reward of a unit less that at the end of the grid."""
         graph, arms = self.graphs[group], self.problem.groups[group]
-        pulls = self.problem.unit if stage < self.problem.horizon else 1
-        factor = pulls * float(arms.reward_factor[stage])
+        factor = self.pulls(stage) * float(arms.reward_factor[stage])
         nearest = graph.read(graph.mean[:, None], stats)[0][..., 0]
         return np.asarray(factor * (arms.model.mean(stats) - nearest))
 
-    def terms(self, stage: int, group: int, stats: Floats) -> Terms:
-        arms = self.problem.groups[group]
-        mean = float(arms.model.mean(stats))
-        reward = float(arms.reward_base[stage] + arms.reward_factor[stage] * mean)
-        index, beyond = self.read(self.index(stage, group)[:, None], group, stats)
-        total = float(index[0]) + (float(self.beyond(stage, group, stats)) if beyond else 0.0)
-        pulls = self.problem.unit if stage < self.problem.horizon else 1
-        return Terms(reward, total / pulls - reward)
 
-
-class _Chains(ChainValues):
+class _Chains(_Tables):
     """Arms that move at rest."""
 
-    def beyond(self, stage: int, group: int, stats: Floats) -> Floats:
-        raise NotImplementedError
+    def __init__(self, problem: Problem, prices: Floats, grid: Grid) -> None:
+        self.problem = problem
+        self.states = ChainStates(problem, grid)
+        states, T = self.states.size, problem.stages
+        refuse_large_chains(problem, states, 2)
+        factors, sizes = stage_factors(problem), np.diff(self.states.arrays.start)
+        # what a pull earns in any state: less than nothing where it pays for resources
+        bases = np.repeat([group.reward_base for group in problem.groups], sizes, axis=0).T
+        self._values, self._rest = np.zeros((T + 1, states)), np.zeros((T, states))
+        self._index, every = np.zeros((T, states)), np.ones(states, np.bool_)
+        for t in range(T - 1, -1, -1):
+            later, rest, index = self._values[t + 1], self._rest[t], self._index[t]
+            stage_margins(self.states.arrays, factors[t], every, later, rest, index)
+            index += bases[t]
+            settle(rest, index, np.full(states, prices[t]), self._values[t])
 
-    def terms(self, stage: int, group: int, stats: Floats) -> Terms:
-        arms = self.problem.groups[group]
-        mean = float(arms.model.mean(stats))
-        reward = float(arms.reward_base[stage] + arms.reward_factor[stage] * mean)
-        index, _ = self.read(self.index(stage, group)[:, None], group, stats)
-        return Terms(reward, float(index[0]) - reward)
+    def _of_group(self, table: Floats, group: int) -> Floats:
+        start = self.states.arrays.start
+        return table[start[group] : start[group + 1]]
+
+    def values(self, stage: int, group: int) -> Floats:
+        return self._of_group(self._values[stage], group)
+
+    def first_value(self, group: int) -> float:
+        return float((self.states.arms[group].first * self.values(0, group)).sum())
+
+    def idle(self, stage: int, group: int) -> Floats:
+        return self._of_group(self._rest[stage], group)
+
+    def index(self, stage: int, group: int) -> Floats:
+        return self._of_group(self._index[stage], group)
+
+    def read(self, table: Floats, group: int, stats: Floats) -> tuple[Floats, bool]:
+        state, weight = self.states.arms[group].places(np.asarray(stats))
+        return np.asarray((weight[..., None] * table[state]).sum(axis=-2)), False

@@ -320,22 +320,16 @@ def is_quick(problem: Problem) -> bool:
         most = GRID_STATES / problem.stages  # of beliefs on a grid
         by_group = [min(group.model.states(problem.horizon), most) for group in problem.groups]
         return bool(sum(by_group) * problem.stages <= QUICK_ROW_STATES)
-    if not problem.is_binary:
-        pulls = range(problem.most_pulls if problem.repeat else problem.stages)
-        sizes = np.array(
-            [
-                [
-                    min(group.model.states(n), POINTS if not group.model.finite else inf)
-                    for n in pulls
-                ]
-                for group in problem.groups
-            ]
-        )
-        step, number = (problem.pulls_per_stage, problem.units) if problem.repeat else (1, 1)
-        return bool(number * np.cumsum(sizes, axis=1)[:, ::step].sum() <= QUICK_ROW_STATES)
-    units = BATCH_STATE_COST * problem.units if problem.repeat else 1.0
-    states = len(problem.groups) * problem.stages * problem.most_pulls**2 * units / 6
-    return states <= QUICK_STATES
+    if problem.is_binary:
+        units = 1.0 if problem.single_binary else BATCH_STATE_COST * problem.units
+        states = len(problem.groups) * problem.stages * problem.most_pulls**2 * units / 6
+        return states <= QUICK_STATES
+    number, total = problem.most_units, 0.0
+    for group in problem.groups:
+        most = inf if group.model.finite else POINTS
+        rows = np.array([min(group.model.states(n), most) for n in range(problem.most_pulls)])
+        total += float(np.cumsum(rows)[:: number * problem.unit].sum())
+    return number * total <= QUICK_ROW_STATES
 
 
 def _bound_below(search: Search, tol: float, interrupted: bool) -> tuple[float | None, bool]:

@@ -35,7 +35,7 @@ class Limits:
         uses = unit * problem.uses[[group.members[0] for group in groups]]
         largest = uses.max(axis=0)
         self.size = np.where(largest > 0.0, largest, 1.0)
-        most = problem.units if problem.repeat else 1
+        most = problem.most_units
         counts = np.array([most * group.count for group in groups])
         self._most = float(most)  # units of an arm
         self.uses = np.column_stack([np.ones(len(groups)), uses / self.size])  # (groups, rows)

@@ -57,7 +57,7 @@ def _known(model: NormalGammaModel, sd: float) -> NormalModel:
 
 def _steepest(problem: Problem, group: Group, model: NormalGammaModel) -> float:
     """Bound on the slope of the value of one arm in its standard deviation."""
-    pulls = np.full(problem.stages, float(problem.pulls_per_stage if problem.repeat else 1))
+    pulls = np.full(problem.stages, float(problem.most_units * problem.unit))
     pulls[problem.horizon :] = 1.0
     earned = float(pulls @ np.abs(group.reward_factor))
     return POSITIVE_PART * earned / float(np.sqrt(model.prior_pulls))

@@ -91,7 +91,7 @@ def _rewards(group: Group) -> Floats:
 
     Where outcomes have no largest value, of means up to six deviations from the prior's.
     """
-    if group.is_binary:
+    if group.model.counts_good:
         rewards = np.maximum(*np.abs(group.rewards))
     else:
         ends = group.model.usual if group.model.finite else 2.0 * np.array(group.model.usual)

@@ -76,6 +76,7 @@ class StageMarket(Market):
             self.pulls = np.append(self.pulls, problem.budget)
         self.mu = np.zeros(self.pulls.size)
         self.problem, self._grid, self._workers = problem, grid, workers
+        self._several = problem.most_pulls > problem.horizon  # pulls of an arm at a stage
         self.points, self._lacks_lower = grid.points, False
         self.traders: Sequence[Trader] = (
             self._chains(first, masses, below, every)
@@ -99,14 +100,14 @@ class StageMarket(Market):
         if below:
             graphs = [graph.lower or graph for graph in graphs]
         self._refuse_large(graphs)
-        runs = bundles(graphs, alone=problem.repeat)
+        runs = bundles(graphs, alone=self._several)
         parts = [(groups[run], graphs[run]) for run in runs]
         with pool(min(self._workers, len(parts))) as threads:
             return threads.map(lambda part: GraphTrader(problem, *part), parts)
 
     def _refuse_large(self, graphs: list[ArmGraph]) -> None:
         problem, size = self.problem, 0.0
-        units = problem.units if problem.repeat else 1
+        units = problem.most_units
         states = 0.0
         for graph in graphs:
             per_stage = units * graph.steps
@@ -133,7 +134,7 @@ class StageMarket(Market):
         if self.at_most or problem.is_restless:
             return
         lattices = not all(group.model.finite for group in problem.groups)
-        if not problem.repeat and all(group.terminal is None for group in problem.groups):
+        if not self._several and all(group.terminal is None for group in problem.groups):
             sizes = [problem.horizon]
             while sizes[-1] > FEWEST_STAGES:
                 sizes.append(sizes[-1] // 2)
