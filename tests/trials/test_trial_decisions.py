@@ -19,7 +19,7 @@ from decobandit.policies import (
     Policy,
     ThompsonPolicy,
 )
-from decobandit.problem import Arm, BetaBernoulli, Problem, State, beta_binomial
+from decobandit.problem import Arm, BetaBernoulli, Problem, State, States, beta_binomial
 from decobandit.trials.decisions import Decision, PendingState, decide, deployment
 from decobandit.trials.settings import TrialSettings, check_bound, make_settings
 from helpers.examples import KINDS, largest_reward, random_state
@@ -234,7 +234,9 @@ def pair_value(policy: OptimalPolicy, pair: tuple[int, int], stage: int, state: 
             assert isinstance(paid, float)
             earned += paid
             after = after.after(k, good)
-        total += chance * (earned + tables.value(stage + 1, after))
+        if stage + 1 < problem.stages:
+            earned += float(tables.worths(stage + 1, States.of(problem, [after])).max())
+        total += chance * earned
     return total
 
 
