@@ -18,7 +18,7 @@ from decobandit import Problem
 from decobandit.trials import list_trials, open_store, open_trial
 from decobandit.trials.decider import decider_of, decision_record, pending_state
 from decobandit.trials.event_log import event_log_of
-from decobandit.trials.settings import default_limits, make_settings
+from decobandit.trials.settings import TrialLimits, make_settings, origin_of
 
 from .bench_trials import quantile, serving
 from .rows import Row, at_most
@@ -46,13 +46,13 @@ def fill(db: str, trials: int, pairs: int) -> list[str]:
     """
     problem = Problem.uniform(arms=ARMS, horizon=HORIZON)
     settings = make_settings(problem, policy="deco", tol=1e-3)
-    limits = default_limits(problem)
+    about = {"limits": TrialLimits.default(problem).to_dict(), **origin_of(None)}
     names = [f"trial-{number:05}" for number in range(trials)]
     with open_store(db) as store:
         log, decider = event_log_of(store), decider_of(settings)
 
         def begin(connection: Connection, name: str) -> None:
-            ledger = log.create(connection, name, settings, by="bench", limits=limits)
+            ledger = log.create(connection, settings, about | {"name": name}, by="bench")
             for number in range(pairs + 1):
                 decision, made = decider.decide(ledger), f"{name}-{number}"
                 arm = problem.arms[decision.arm].name

@@ -284,20 +284,25 @@ def new(
     """Create a trial in the database."""
     report = None if design_report is None else sha256(design_report.read_bytes()).hexdigest()
     with database(db) as store:
-        from ..trials.requests import actor_of
-        from ..trials.settings import Origin, chosen_limits, default_limits, settings_from
-        from ..trials.trial import new_trial
+        from ..trials.settings import settings_from
+        from ..trials.trial import NewTrial
 
         context = chosen.context
-        trial = new_trial(
-            partial(settings_from, context, policy=chosen.policy, bound=bound, rules=chosen.rules),
+        new = NewTrial(
+            context.problem,
+            store,
             name=name,
-            store=store,
             seed=seed,
-            by=actor_of(user(by)),
-            limits=chosen_limits(default_limits(context.problem), max_open, max_cancelled),
-            origin=Origin.of(chosen.design, report),
+            by=user(by),
+            design=chosen.design,
+            design_report=report,
+            max_open=max_open,
+            max_cancelled=max_cancelled,
         )
+        settings = settings_from(
+            context, policy=chosen.policy, seed=new.seed, bound=bound, rules=chosen.rules
+        )
+        trial = new.create(settings)
         if as_json:
             print_json(_plan(trial, store))
         else:

@@ -28,7 +28,7 @@ from .errors import Conflict, Damaged, NotFound, StoreError, Unreadable
 from .events import GENESIS, Event, StoredEvent, chained, new_event
 from .ledger import Ledger
 from .requests import Refusal
-from .settings import Origin, TrialLimits, TrialSettings, certificate_of, drawn_codes
+from .settings import TrialSettings, certificate_of, drawn_codes
 from .status import stored_summary
 
 MAX_DAMAGE_TEXT = 500  # characters
@@ -288,25 +288,19 @@ class EventLog:
     def create(
         self,
         connection: Connection,
-        name: str,
         settings: TrialSettings,
+        about: dict[str, Any],
         *,
         by: str,
-        limits: TrialLimits,
-        origin: Origin | None = None,
     ) -> Ledger:
-        """Write the first event of a new trial."""
-        trial, at = secrets.token_hex(8), now()
+        """Write the first event of a new trial; `about`: name, limits and design."""
+        trial, at, name = secrets.token_hex(8), now(), about["name"]
         refuse_taken(connection, name)
-        prices = settings.multipliers_hash
-        data = {
-            "name": name,
+        data = about | {
             "plan": settings.to_dict(),
-            "multipliers_hash": prices,
-            "limits": limits.to_dict(),
+            "multipliers_hash": settings.multipliers_hash,
             "codes": drawn_codes(settings.problem.n_arms),
             "certificate": certificate_of(settings.solution),
-            **(origin or Origin()).to_dict(),
         }
         event = new_event(trial, 0, "created", data, previous=GENESIS, at=at, by=by)
         ledger = Ledger(trial).extended([event])

@@ -56,7 +56,7 @@ from .errors import (
 )
 from .events import GENESIS, Event
 from .requests import Answered, Cancellation, Refusal, Request
-from .settings import TrialLimits, TrialSettings, codes_of, letters, limits_of
+from .settings import TrialLimits, TrialSettings, codes_of, letters
 
 TrialState = Literal["running", "closed", "archived", "locked"]
 # state of the trial after an event of these kinds
@@ -362,7 +362,7 @@ class Ledger:
             part.segment, part.codes = segment, self.codes
             part._use(settings)
             self._segments[segment] = part
-        self.limits = limits_of(event.data["limits"])
+        self.limits = TrialLimits.of(event.data["limits"])
         self.certificate = event.data["certificate"]
         self.design, self.design_report = event.data["design"], event.data["design_report"]
 
@@ -400,7 +400,7 @@ class Ledger:
             self.reviewed = request.up_to
             return Answered(request)
         if event.kind == "limited":
-            self.limits = limits_of(data["limits"])
+            self.limits = TrialLimits.of(data["limits"])
             return Answered(request)
         if event.kind in ARM_KINDS:
             self._change_arms(event, request)

@@ -72,7 +72,7 @@ from .requests import (
     subject_of,
     unmask_reason_of,
 )
-from .settings import TrialSettings, chosen_limits, in_order
+from .settings import TrialSettings, in_order
 from .status import Summary, arm_change_record, summary_of
 
 Answer = TypeVar("Answer")
@@ -428,16 +428,16 @@ class Lifecycle(Changes):
 
         `unmask_role`: the only role that may unmask; "any": every role.
         """
-        limits = {
+        limits: dict[str, Any] = {
             "max_open": max_open,
             "max_cancelled": max_cancelled,
             "max_unmasked": max_unmasked,
             "unmask_role": unmask_role,
         }
-        request = Request("limited", reason=reason_of(reason), key=key, by=by, **limits)  # type: ignore[arg-type]
+        request = Request("limited", reason=reason_of(reason), key=key, by=by, **limits)
 
         def write(connection: Connection, ledger: Ledger, request: Request) -> Summary:
-            after = chosen_limits(ledger.limits, **limits)  # type: ignore[arg-type]
+            after = ledger.limits.changed(**limits)
             if after == ledger.limits:
                 return summary_of(ledger)
             data = {"limits": after.to_dict()}

@@ -385,26 +385,14 @@ def check_bound(solution: DualSolution) -> None:
 # -- where a trial comes from ---------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Origin:
-    """The design that a trial comes from, as plain values, and the SHA-256 of its report."""
-
-    design: dict[str, Any] | None = None
-    report: str | None = None
-
-    @classmethod
-    def of(cls, design: Rules | None, report: str | None = None) -> Origin:
-        """Check and collect both; `report`: hash of the operating characteristics of the design."""
-        if report is not None and not re.fullmatch("[0-9a-f]{64}", report):
-            raise TrialError(
-                "design_report: must be a SHA-256, 64 hexadecimal digits", field="design_report"
-            )
-        tree = None if design is None else design.model_dump(mode="json", exclude_defaults=True)
-        return cls(tree, report)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields of the first event."""
-        return {"design": self.design, "design_report": self.report}
+def origin_of(design: Rules | None, report: str | None = None) -> dict[str, Any]:
+    """Return the design as plain values and the hash of its operating characteristics."""
+    if report is not None and not re.fullmatch("[0-9a-f]{64}", report):
+        raise TrialError(
+            "design_report: must be a SHA-256, 64 hexadecimal digits", field="design_report"
+        )
+    tree = None if design is None else design.model_dump(mode="json", exclude_defaults=True)
+    return {"design": tree, "design_report": report}
 
 
 def certificate_of(solution: DualSolution | None) -> dict[str, Any] | None:
@@ -450,62 +438,50 @@ class TrialLimits:
     unmasked: int = UNMASKED_PER_DAY
     unmask_role: str | None = None
 
+    def __post_init__(self) -> None:
+        for name, value, least in (
+            ("max_open", 1 if self.open is None else self.open, 1),
+            ("max_cancelled", 0 if self.cancelled is None else self.cancelled, 0),
+            ("max_unmasked", self.unmasked, 0),
+        ):
+            if type(value) is not int or not least <= value <= MAX_LIMIT:
+                raise TrialError(
+                    f"{name}: {value} is not allowed; must be {least} to {MAX_LIMIT}", field=name
+                )
+        if self.unmask_role not in (None, *UNMASK_ROLES):
+            roles = ", ".join((*UNMASK_ROLES, ANY_ROLE))
+            raise TrialError(f"unmask_role: must be one of {roles}", field="unmask_role")
+
+    def changed(
+        self,
+        max_open: int | None = None,
+        max_cancelled: int | None = None,
+        max_unmasked: int | None = None,
+        unmask_role: str | None = None,
+    ) -> TrialLimits:
+        """Return the limits with those that are not None replaced; role "any": all roles."""
+        return TrialLimits(
+            self.open if max_open is None else max_open,
+            self.cancelled if max_cancelled is None else max_cancelled,
+            self.unmasked if max_unmasked is None else max_unmasked,
+            {None: self.unmask_role, ANY_ROLE: None}.get(unmask_role, unmask_role),
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """Return the limits as JSON values."""
         return dict(self.__dict__)
 
+    @classmethod
+    def of(cls, tree: dict[str, Any]) -> TrialLimits:
+        """Read the limits of an event."""
+        return cls(*(tree[name] for name in ("open", "cancelled", "unmasked", "unmask_role")))
 
-def limits_of(tree: dict[str, Any]) -> TrialLimits:
-    """Read the limits of an event."""
-    unmasked = _count(tree["unmasked"])
-    if unmasked is None:
-        raise InvalidArgument("the limit on unmasking is a whole number")
-    role = tree["unmask_role"]
-    if role not in (None, *UNMASK_ROLES):
-        raise InvalidArgument("there is no such role")
-    return TrialLimits(_count(tree["open"]), _count(tree["cancelled"]), unmasked, role)
-
-
-def _count(value: object) -> int | None:
-    if value is not None and (type(value) is not int or not 0 <= value <= MAX_LIMIT):
-        raise InvalidArgument("a limit is a whole number, or null")
-    return value
-
-
-def default_limits(problem: Problem) -> TrialLimits:
-    """Return half the slots each; more in a short trial: two batches pending, one cancelled."""
-    pulls = problem.pulls_per_stage
-    half = problem.horizon * pulls // 2
-    return TrialLimits(max(MIN_OPEN, half, 2 * pulls), max(MIN_CANCELLED, half, pulls))
-
-
-def chosen_limits(
-    before: TrialLimits,
-    max_open: int | None,
-    max_cancelled: int | None,
-    max_unmasked: int | None = None,
-    unmask_role: str | None = None,
-) -> TrialLimits:
-    """Return the limits before, with those that are not None replaced; role "any": all roles."""
-    if unmask_role not in (None, ANY_ROLE, *UNMASK_ROLES):
-        roles = ", ".join((*UNMASK_ROLES, ANY_ROLE))
-        raise TrialError(f"unmask_role: must be one of {roles}", field="unmask_role")
-    role = None if unmask_role == ANY_ROLE else unmask_role
-    for name, value, least in (
-        ("max_open", max_open, 1),
-        ("max_cancelled", max_cancelled, 0),
-        ("max_unmasked", max_unmasked, 0),
-    ):
-        if value is not None and not least <= value <= MAX_LIMIT:
-            raise TrialError(
-                f"{name}: {value} is not allowed; must be {least} to {MAX_LIMIT}", field=name
-            )
-    return TrialLimits(
-        before.open if max_open is None else max_open,
-        before.cancelled if max_cancelled is None else max_cancelled,
-        before.unmasked if max_unmasked is None else max_unmasked,
-        before.unmask_role if unmask_role is None else role,
-    )
+    @classmethod
+    def default(cls, problem: Problem) -> TrialLimits:
+        """Return half the slots each; more in a short trial: two batches pending, one cancelled."""
+        pulls = problem.pulls_per_stage
+        half = problem.horizon * pulls // 2
+        return cls(max(MIN_OPEN, half, 2 * pulls), max(MIN_CANCELLED, half, pulls))
 
 
 # -- codes of arms, for blinded users -------------------------------------------------------------

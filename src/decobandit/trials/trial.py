@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -30,14 +30,7 @@ from .lists import STALE_AFTER, all_trials, page_of_trials
 from .recording import Recording, turns_of
 from .report import TrialReport, report_of
 from .requests import CancellationCount, actor_of, counted
-from .settings import (
-    Origin,
-    TrialLimits,
-    TrialSettings,
-    chosen_limits,
-    default_limits,
-    make_settings,
-)
+from .settings import TrialLimits, TrialSettings, make_settings, origin_of
 from .status import Status, Summary, episode_of, status_of
 from .verification import Replay, Verification, check_trial, replayed
 
@@ -329,72 +322,69 @@ def create_trial(
     ...     trial.ask().stage
     0
     """
-    make = partial(
-        make_settings,
-        check_problem(problem, segments=True),
-        policy=policy,
-        ties=ties,
-        tol=tol,
-        solution=solution,
-        bound=bound,
-        rules=None if design is None else design.rules,
-    )
-    actor, limits = actor_of(by), chosen_limits(default_limits(problem), max_open, max_cancelled)
-    origin = Origin.of(design, design_report)
+    problem = check_problem(problem, segments=True)
     with closed_on_error(db) as store:
-        return new_trial(
-            make, name=name, store=store, seed=seed, by=actor, limits=limits, origin=origin
+        new = NewTrial(
+            problem,
+            store,
+            name=name,
+            seed=seed,
+            by=by,
+            design=design,
+            design_report=design_report,
+            max_open=max_open,
+            max_cancelled=max_cancelled,
         )
+        settings = make_settings(
+            problem,
+            policy=policy,
+            ties=ties,
+            seed=new.seed,
+            tol=tol,
+            solution=solution,
+            bound=bound,
+            rules=None if design is None else design.rules,
+        )
+        return new.create(settings)
 
 
-def new_trial(
-    make: Callable[..., TrialSettings],
-    *,
-    name: str | None,
-    store: Store,
-    seed: int | None,
-    by: str,
-    limits: TrialLimits,
-    origin: Origin,
-) -> Trial:
-    """Create a trial with the settings of `make(seed=...)`, which may be slow."""
-    seed, title = trial_seed(seed), free_name(name, store)  # before the slow work
-    settings = make(seed=seed)
-    return enter_trial(settings, name=title, store=store, by=by, limits=limits, origin=origin)
+class NewTrial:
+    """A trial to be created: all but its settings, which may be slow to make, is checked."""
 
+    def __init__(
+        self,
+        problem: Problem,
+        store: Store,
+        *,
+        name: str | None = None,
+        seed: int | None = None,
+        by: str,
+        design: Rules | None = None,
+        design_report: str | None = None,
+        max_open: int | None = None,
+        max_cancelled: int | None = None,
+    ) -> None:
+        """As `create_trial`."""
+        if seed is not None and seed < 0:
+            raise TrialError(f"seed: {seed} is not allowed; must be zero or more", field="seed")
+        self.seed = secrets.randbits(32) if seed is None else seed
+        self._store, self._by = store, actor_of(by)
+        limits = TrialLimits.default(problem).changed(max_open, max_cancelled)
+        origin = origin_of(design, design_report)
+        if name is None:
+            name = f"trial-{secrets.token_hex(3)}"
+        else:
+            with store.read() as connection:
+                refuse_taken(connection, trial_name(name))
+        self._about = {"name": name, "limits": limits.to_dict(), **origin}
 
-def trial_seed(seed: int | None) -> int:
-    """Check the seed of a new trial; draw one by default."""
-    if seed is not None and seed < 0:
-        raise TrialError(f"seed: {seed} is not allowed; must be zero or more", field="seed")
-    return secrets.randbits(32) if seed is None else seed
-
-
-def free_name(name: str | None, store: Store) -> str:
-    """Check the name of a new trial, or generate one; `Conflict` if it is taken."""
-    if name is None:
-        return f"trial-{secrets.token_hex(3)}"
-    title = trial_name(name)
-    with store.read() as connection:
-        refuse_taken(connection, title)
-    return title
-
-
-def enter_trial(
-    settings: TrialSettings,
-    *,
-    name: str,
-    store: Store,
-    by: str,
-    limits: TrialLimits,
-    origin: Origin,
-) -> Trial:
-    """Write the first event of a trial."""
-    event_log, actor = event_log_of(store), actor_of(by)
-    ledger = store.write(
-        lambda link: event_log.create(link, name, settings, by=actor, limits=limits, origin=origin)
-    )
-    return Trial(store, ledger)
+    def create(self, settings: TrialSettings) -> Trial:
+        """Write the first event; `settings` have the seed of the trial."""
+        store, event_log = self._store, event_log_of(self._store)
+        ledger = store.write(
+            lambda connection: event_log.create(connection, settings, self._about, by=self._by)
+        )
+        return Trial(store, ledger)
 
 
 def open_trial(trial: str, *, db: StoreLike = None) -> Trial:

@@ -18,8 +18,8 @@ from ...problem.problem_files import format_problem
 from ...support import Naming, Place, dotted
 from ...support.errors import InvalidArgument
 from ...trials import Trial
-from ...trials.settings import Origin, chosen_limits, default_limits, make_settings
-from ...trials.trial import enter_trial, free_name, trial_seed
+from ...trials.settings import make_settings
+from ...trials.trial import NewTrial
 from ..auth import Caller, allow
 from ..long_work import LongWork, refusals
 from ..middleware.browsers import INLINE_STYLES
@@ -188,13 +188,20 @@ async def start_trial(
     """As `create_trial`, by the sender of a request; settings: of `make_settings`."""
     store, long_work = request.app.state.store, request.app.state.long_work
     assert isinstance(long_work, LongWork)
-    limits = chosen_limits(default_limits(problem), max_open, max_cancelled)
-    origin, rules = Origin.of(design, design_report), None if design is None else design.rules
-    title = await run_in_threadpool(free_name, name, store)  # before the long work
+    new = await run_in_threadpool(
+        NewTrial,
+        problem,
+        store,
+        name=name,
+        seed=seed,
+        by=request.state.principal.name,
+        design=design,
+        design_report=design_report,
+        max_open=max_open,
+        max_cancelled=max_cancelled,
+    )
+    rules = None if design is None else design.rules
     solved = await long_work.run(
-        request, "trial", make_settings, problem, seed=trial_seed(seed), rules=rules, **settings
+        request, "trial", make_settings, problem, seed=new.seed, rules=rules, **settings
     )
-    by = request.state.principal.name
-    return await run_in_threadpool(
-        enter_trial, solved, name=title, store=store, by=by, limits=limits, origin=origin
-    )
+    return await run_in_threadpool(new.create, solved)
