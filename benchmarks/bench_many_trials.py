@@ -16,7 +16,7 @@ from sqlalchemy import Connection
 
 from decobandit import Problem
 from decobandit.trials import list_trials, open_store, open_trial
-from decobandit.trials.decider import decider_of, decision_record, pending_state
+from decobandit.trials.decider import decider_of, decision_record
 from decobandit.trials.event_log import event_log_of
 from decobandit.trials.settings import TrialLimits, make_settings, origin_of
 
@@ -62,7 +62,7 @@ def fill(db: str, trials: int, pairs: int) -> list[str]:
                     "pulls": {arm: 1},
                     "number": ledger.asks,
                     "reason": decision.reason,
-                    "decision": decision_record(decision, pending_state(ledger), settings),
+                    "decision": decision_record(decision, ledger),
                 }
                 ledger = log.append(connection, ledger, "asked", asked, by="bench")
                 if number < pairs:

@@ -255,12 +255,13 @@ def pending_state(ledger: Ledger) -> PendingState:
     return PendingState(*counts, statistics=ledger.statistics(), spent=ledger.spent)
 
 
-def decision_record(
-    decision: Decision, pending: PendingState, settings: TrialSettings
-) -> dict[str, Any]:
+def decision_record(decision: Decision, ledger: Ledger) -> dict[str, Any]:
     """Return the inputs and the numbers of a decision, as the event of an ask keeps them."""
-    information, index = decision.value_of_information, decision.index
-    probabilities = decision.probabilities
+    pending, settings = pending_state(ledger), ledger.settings
+
+    def numbers(values: tuple[float, ...] | None) -> list[float] | None:
+        return None if values is None else list(values)
+
     return {
         "stage": decision.stage,
         **({} if settings.problem.budget is None else {"spent": pending.spent}),
@@ -275,9 +276,9 @@ def decision_record(
         "seed": settings.seed,
         "price": decision.price,
         "expected_reward": list(decision.expected_reward),
-        "value_of_information": None if information is None else list(information),
-        "index": None if index is None else list(index),
-        "probabilities": None if probabilities is None else list(probabilities),
+        "value_of_information": numbers(decision.value_of_information),
+        "index": numbers(decision.index),
+        "probabilities": numbers(decision.probabilities),
         "probability": decision.probability,
     }
 

@@ -207,6 +207,10 @@ class Decision:
         """Whether the rules of the design chose or drew the arm, not its index."""
         return self.probabilities is not None
 
+    def by_name(self, problem: Problem) -> dict[str, int]:
+        """Return the pulls of the arms that get some, by name."""
+        return {arm.name: n for arm, n in zip(problem.arms, self.pulls, strict=True) if n}
+
     @property
     def arm(self) -> int:
         """Position of the first arm that is pulled."""

@@ -195,6 +195,11 @@ class Outdated(NotAtOnce):
     """The trial changed between a decision and the transaction that was to record it."""
 
 
+def decided_from(ledger: Ledger) -> tuple[PendingState, str]:
+    """Return what a decision depends on, except the seed."""
+    return pending_state(ledger), ledger.settings.tables_hash
+
+
 @dataclass(frozen=True)
 class Decided:
     """Source of the decision for a ledger, inside the transaction that will record it.
@@ -203,13 +208,12 @@ class Decided:
     """
 
     decider: Callable[[Ledger], Decider]
-    ahead: tuple[PendingState, str, Decision] | None = None  # with the hash of the settings
+    ahead: tuple[tuple[PendingState, str], Decision] | None = None
 
-    def at(self, ledger: Ledger, pending: PendingState) -> Decision:
+    def at(self, ledger: Ledger) -> Decision:
         """Return the decision; `Outdated` if there is none yet and it is slow."""
-        state = (pending, ledger.settings.tables_hash)
-        if self.ahead is not None and self.ahead[:2] == state:
-            return self.ahead[2]
+        if self.ahead is not None and self.ahead[0] == decided_from(ledger):
+            return self.ahead[1]
         decider = self.decider(ledger)
         with decider.at_once(ledger.stage) as short:
             if not short:
@@ -226,8 +230,7 @@ class Decided:
         refused = over or ledger.awaits_states
         if refused or decider.is_short(ledger.stage):
             return self
-        made = (pending_state(ledger), ledger.settings.tables_hash, decider.decide(ledger))
-        return replace(self, ahead=made)
+        return replace(self, ahead=(decided_from(ledger), decider.decide(ledger)))
 
 
 class Changes:
@@ -395,23 +398,25 @@ class Lifecycle(Changes):
     ) -> Summary:
         """Record that a person has reviewed the audit trail up to an event, by its number."""
         request = Request("reviewed", up_to=up_to, note=note_of(note), key=key, by=by)
-
-        def write(connection: Connection, ledger: Ledger, request: Request) -> Summary:
-            ledger.check_review(request.up_to)
-            return summary_of(self._append(connection, ledger, request, {}))
-
-        return self._change(request, write)
+        return self._summarised(request, lambda ledger: {})
 
     def _turn(self, kind: str, reason: str | None, key: str | None, by: str) -> Summary:
-        why = None if reason is None else reason_of(reason)
-        return self._change(Request(kind, reason=why, key=key, by=by), self._write_turn)
+        request = Request(
+            kind, reason=None if reason is None else reason_of(reason), key=key, by=by
+        )
+        return self._summarised(request, lambda ledger: None if ledger.state == TURNS[kind] else {})
 
-    def _write_turn(
-        self, connection: Connection, ledger: Ledger, request: Request
-    ) -> Summary | Conflict:
-        if ledger.state == TURNS[request.kind]:
-            return summary_of(ledger)
-        return summary_of(self._append(connection, ledger, request, {}))
+    def _summarised(
+        self, request: Request, content: Callable[[Ledger], dict[str, Any] | None]
+    ) -> Summary:
+        """Append an event with this content; none where it is None: the trial is so already."""
+
+        def write(connection: Connection, ledger: Ledger, request: Request) -> Summary:
+            data = content(ledger)
+            later = ledger if data is None else self._append(connection, ledger, request, data)
+            return summary_of(later)
+
+        return self._change(request, write)
 
     def set_limits(
         self,
@@ -436,14 +441,11 @@ class Lifecycle(Changes):
         }
         request = Request("limited", reason=reason_of(reason), key=key, by=by, **limits)
 
-        def write(connection: Connection, ledger: Ledger, request: Request) -> Summary:
+        def content(ledger: Ledger) -> dict[str, Any] | None:
             after = ledger.limits.changed(**limits)
-            if after == ledger.limits:
-                return summary_of(ledger)
-            data = {"limits": after.to_dict()}
-            return summary_of(self._append(connection, ledger, request, data))
+            return None if after == ledger.limits else {"limits": after.to_dict()}
 
-        return self._change(request, write)
+        return self._summarised(request, content)
 
     def add_arm(
         self,
@@ -493,23 +495,23 @@ class Lifecycle(Changes):
         self, kind: str, about: Mapping[str, Any], reason: str, key: str | None, by: str
     ) -> Summary:
         request = Request(kind, reason=reason_of(reason), key=key, by=by, **about)
-        return self._until_current(lambda: self._change(request, self._arms_writer(request)))
 
-    def _arms_writer(self, request: Request) -> Writer[Summary]:
-        """Solve the prices after a change of arms; return what records it in a transaction."""
-        before = self.read()
-        if (request.by, request.key or "") in before.answered:
-            return lambda connection, ledger, request: summary_of(ledger)
-        data = arm_change_record(before, request)
-        state = (pending_state(before), before.settings.tables_hash)
+        def attempt() -> Summary:
+            """Solve the prices, then record the change."""
+            before = self.read()
+            if (request.by, request.key or "") in before.answered:
+                return self._summarised(request, lambda ledger: None)
+            data = arm_change_record(before, request)
 
-        def write(connection: Connection, ledger: Ledger, request: Request) -> Summary:
-            ledger.check_arms()
-            if (pending_state(ledger), ledger.settings.tables_hash) != state:
-                raise Outdated
-            return summary_of(self._append(connection, ledger, request, data))
+            def content(ledger: Ledger) -> dict[str, Any]:
+                ledger.check_arms()
+                if decided_from(ledger) != decided_from(before):
+                    raise Outdated
+                return data
 
-        return write
+            return self._summarised(request, content)
+
+        return self._until_current(attempt)
 
     def unmask(
         self,
@@ -548,29 +550,28 @@ class Lifecycle(Changes):
         why, kind = unmask_reason_of(reason), category_of(category)
         about: dict[str, Any] = {"category": kind, "role": role, "reason": why}
         request = Request("unmasked", allocation_id, key=key, by=by, **about)
-        return self._change(request, self._write_unmasked)
 
-    def _write_unmasked(
-        self, connection: Connection, ledger: Ledger, request: Request
-    ) -> Allocation:
-        slot, by = ledger.allocation(request.allocation), request.by
-        ledger.check_unmask(request.role)
-        if slot.arm is None:
-            raise Conflict(
-                "an allocation of several arms cannot be unmasked: it would reveal all codes"
-            )
-        if (slot.id, by) not in ledger.unmasked:
-            number = ledger.unmasked_since(_day_ago(), by) + 1
-            if number > ledger.limits.unmasked:
-                raise LimitReached(
-                    "as many allocations as the trial permits were unmasked by you within 24 "
-                    "hours; an administrator can permit more"
+        def write(connection: Connection, ledger: Ledger, request: Request) -> Allocation:
+            slot = ledger.allocation(request.allocation)
+            ledger.check_unmask(request.role)
+            if slot.arm is None:
+                raise Conflict(
+                    "an allocation of several arms cannot be unmasked: it would reveal all codes"
                 )
-            data = {"allocation": slot.id, "number_in_24_hours": number}
-            self._append(connection, ledger, request, data)
-            about = {"trial": ledger.trial, "name": ledger.name}
-            record(connection, "unmasked", about | data, by=by)
-        return slot
+            if (slot.id, by) not in ledger.unmasked:
+                number = ledger.unmasked_since(_day_ago(), by) + 1
+                if number > ledger.limits.unmasked:
+                    raise LimitReached(
+                        "as many allocations as the trial permits were unmasked by you within 24 "
+                        "hours; an administrator can permit more"
+                    )
+                data = {"allocation": slot.id, "number_in_24_hours": number}
+                self._append(connection, ledger, request, data)
+                trial = {"trial": ledger.trial, "name": ledger.name}
+                record(connection, "unmasked", trial | data, by=by)
+            return slot
+
+        return self._change(request, write)
 
 
 def _day_ago() -> str:
@@ -769,17 +770,15 @@ class Recording(Lifecycle):
             ledger.check_ask(request.subject)  # a decision needs a free slot
         except Contradiction as error:
             return self._refuse(connection, ledger, request, str(error))
-        pending = pending_state(part)
-        decision = decided.at(part, pending)
-        slot_id, arms = secrets.token_hex(8), part.problem.arms
-        pulls = {arm.name: n for arm, n in zip(arms, decision.pulls, strict=True) if n}
+        decision, slot_id = decided.at(part), secrets.token_hex(8)
+        pulls = decision.by_name(part.problem)
         data = {
             "allocation": slot_id,
             "arm": sole_arm(ledger.problem, pulls),
             "pulls": pulls,
             "number": ledger.asks,
             "reason": decision.reason,
-            "decision": decision_record(decision, pending, part.settings),
+            "decision": decision_record(decision, part),
         }
         return self._append(connection, ledger, request, data).allocations[slot_id]
 
@@ -812,13 +811,11 @@ class Recording(Lifecycle):
             model, arm = self._single(request.allocation or "")
             outcome = outcome_of(outcomes, model)
             return replace(request, outcome=outcome, implausible=_implausible(arm, [outcome]))
-        by_arm: dict[str, Any] = {}
+        rows: Any = () if isinstance(outcomes, Mapping) else outcomes
+        by_arm: dict[str, Any] = dict(outcomes) if isinstance(outcomes, Mapping) else {}
+        for label, outcome in rows:
+            by_arm.setdefault(label, []).append(outcome)
         from_rows = not isinstance(outcomes, Mapping)
-        if isinstance(outcomes, Mapping):
-            by_arm |= outcomes
-        else:
-            for label, outcome in outcomes:
-                by_arm.setdefault(label, []).append(outcome)
         names = {label: name for name, label in self._labels(by_code).items()}
         if by_code:  # in the order of the arms, or of their names, codes would tell which is which
             names = dict(sorted(names.items(), key=lambda one: in_order(one[0])))

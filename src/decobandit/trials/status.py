@@ -468,10 +468,8 @@ def status_of(ledger: Ledger, deciders: Deciders) -> Status:
     decider = deciders(ledger)
     stopped, dropped = stopped_and_dropped(ledger, decider.ruled)
     decision = _next_decision(ledger, decider)
+    pulls = None if decision is None else decision.by_name(problem)
     names = [arm.name for arm in problem.arms]
-    pulls = None
-    if decision is not None:
-        pulls = {name: n for name, n in zip(names, decision.pulls, strict=True) if n}
     deploys = ledger.finished and problem.terminal is not None
     return Status(
         **common,

@@ -25,7 +25,7 @@ from ..support.records import doc, record_class
 from . import schema
 from .arm_changes import ARM_KINDS
 from .database import Store, StoreLike, closed_on_error, open_store
-from .decider import Decider, decider_of, decision_record, pending_state
+from .decider import Decider, decider_of, decision_record
 from .errors import Damaged, StoreError, TrialError
 from .event_log import event_log_of, stored_pages, trial_id
 from .events import GENESIS, Event, StoredEvent, canonical, chained
@@ -311,12 +311,10 @@ def _compared(event: Event, number: int, ledger: Ledger, decider: Decider) -> li
 
     `number`: of the ask in the whole trial; `ledger`: that of its segment.
     """
-    decision, arms = decider.decide(ledger), ledger.problem.arms
-    pulls = {arm.name: n for arm, n in zip(arms, decision.pulls, strict=True) if n}
-    now = decision_record(decision, pending_state(ledger), ledger.settings)
-    before = event.data["decision"]
+    decision, before = decider.decide(ledger), event.data["decision"]
+    now = decision_record(decision, ledger)
     exact = [
-        ("pulls", event.data.get("pulls"), pulls),
+        ("pulls", event.data.get("pulls"), decision.by_name(ledger.problem)),
         ("reason", event.data.get("reason"), decision.reason),
         ("number", event.data.get("number"), number),
         *((name, before.get(name), now.get(name)) for name in _EXACT),
