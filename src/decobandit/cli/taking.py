@@ -1,7 +1,8 @@
 """Options that several commands share are declared once, by the function that reads them.
 
-`@taking(make)` hands a command what `make` makes of its options as first argument; the options of
-`make` join those of the command, as if the command had declared them:
+`@taking(make)` hands a command what `make` makes of its options as first argument, open while the
+command runs if it is a context manager; the options of `make` join those of the command, as if the
+command had declared them:
 
     def problem_from(problem: ProblemFile = None, arms: Arms = None) -> Problem: ...
 
@@ -15,43 +16,28 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from inspect import Parameter
 from typing import Any, Concatenate, TypeVar
 
-T = TypeVar("T")
 R = TypeVar("R")
 Command = Callable[..., R]
 # options that close the list of every command, in this order
 LAST = ("ties", "tol", "workers", "key", "by", "allow_policy", "db", "as_json")
 
 
-def taking(make: Callable[..., T]) -> Callable[[Callable[Concatenate[T, ...], R]], Command[R]]:
+def taking(make: Callable[..., Any]) -> Callable[[Callable[Concatenate[Any, ...], R]], Command[R]]:
     """Give a command what `make` makes of its own options."""
     parameters = options_of(make)
 
-    def decorate(command: Callable[Concatenate[T, ...], R]) -> Command[R]:
+    def decorate(command: Callable[Concatenate[Any, ...], R]) -> Command[R]:
         def run(**options: Any) -> R:
             value = make(**{one.name: options.pop(one.name) for one in parameters})
-            return command(value, **options)
+            is_open = isinstance(value, AbstractContextManager)
+            with value if is_open else nullcontext(value) as opened:
+                return command(opened, **options)
 
-        return _joined(run, parameters, command)
-
-    return decorate
-
-
-def taking_open(
-    make: Callable[..., AbstractContextManager[T]],
-) -> Callable[[Callable[Concatenate[T, ...], R]], Command[R]]:
-    """Give a command a context manager's value, open while the command runs."""
-    parameters = options_of(make)
-
-    def decorate(command: Callable[Concatenate[T, ...], R]) -> Command[R]:
-        def run(**options: Any) -> R:
-            with make(**{one.name: options.pop(one.name) for one in parameters}) as value:
-                return command(value, **options)
-
-        return _joined(run, parameters, command)
+        return standing_for(command, run, [*parameters, *options_of(command, after=1)])
 
     return decorate
 
@@ -83,7 +69,10 @@ def with_options(function: Command[R], options: Iterable[Parameter]) -> Command[
     return function
 
 
-def _joined(run: Command[R], parameters: list[Parameter], command: Callable[..., R]) -> Command[R]:
+def standing_for(
+    command: Callable[..., object], run: Command[R], options: Iterable[Parameter]
+) -> Command[R]:
+    """Give `run` the name and help of a command, and other options."""
     run.__name__, run.__doc__ = command.__name__, command.__doc__
     run.__module__ = command.__module__
-    return with_options(run, [*parameters, *options_of(command, after=1)])
+    return with_options(run, options)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -30,7 +29,6 @@ from .options import (
 )
 from .output import ending_in, print_json, said_of, say, written
 from .problem_options import Chosen, takes_policies
-from .taking import option, options_of, with_options
 from .trial_access import (
     By,
     OptionalReason,
@@ -51,73 +49,11 @@ from .trial_access import (
 from .trial_records import backup, checkpoint, export, replay, report, verify
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ..trials import Allocation, Store, Summary, Trial
 
 CountsText = Annotated[
     str | None, shown("ARM=GOOD/PULLS,...", "Outcomes by arm: a=30/50,b=25/50; SUM/PULLS; 2+0+1.")
 ]
-
-
-@dataclass(frozen=True)
-class GivenOutcomes:
-    """Outcomes of several pulls, as options give them."""
-
-    counts: str | None
-    data: Path | None
-    columns: dict[str, str]
-
-    @property
-    def there(self) -> bool:
-        """Whether any were given."""
-        return self.counts is not None or self.data is not None
-
-    def read(self, here: Trial) -> dict[str, str]:
-        """Outcomes by arm, as `Trial.tell` takes them; a refusal in one line."""
-        if (self.counts is None) == (self.data is None):
-            raise typer.BadParameter("give outcomes by --counts or by --data, not both")
-        if self.counts is not None:
-            return _pairs(self.counts)
-        assert self.data is not None
-        from ..problem import OutcomeColumns, read_tallies
-
-        tallies = read_tallies(here.problem, self.data, OutcomeColumns(**self.columns))
-        if not tallies:
-            raise typer.BadParameter(f"{self.data}: there are no outcomes in it")
-        return tallies
-
-
-def outcomes_from(
-    counts: CountsText = None,
-    data: Annotated[
-        Path | None, shown("FILE", "Outcomes by row or by arm (.csv, .parquet).")
-    ] = None,
-    arm_column: ArmColumn = "arm",
-    outcome_column: OutcomeColumn = "outcome",
-    good_column: GoodColumn = "good",
-    pulls_column: PullsColumn = "pulls",
-) -> GivenOutcomes:
-    """Outcomes of several pulls by counts, or by a file."""
-    columns = {
-        "arm": arm_column,
-        "outcome": outcome_column,
-        "good": good_column,
-        "pulls": pulls_column,
-    }
-    return GivenOutcomes(counts, data, columns)
-
-
-def takes_outcomes(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command on a trial the outcomes of several pulls as its second argument."""
-    parameters = options_of(outcomes_from)
-
-    def run(here: Trial, **options: Any) -> Any:
-        outcomes = outcomes_from(**{one.name: options.pop(one.name) for one in parameters})
-        return command(here, outcomes, **options)
-
-    run.__name__, run.__doc__ = command.__name__, command.__doc__
-    return with_options(run, [option("here", object), *options_of(command, after=2), *parameters])
 
 
 def _pairs(text: str) -> dict[str, str]:
@@ -381,17 +317,24 @@ def ask(
 
 
 @changes_trial
-@takes_outcomes
 def tell(
     here: Trial,
-    outcomes: GivenOutcomes,
     slot: Slot,
     outcome: Outcome = None,
     confirm_range: ConfirmRange = False,
+    counts: CountsText = None,
+    data: Annotated[
+        Path | None, shown("FILE", "Outcomes by row or by arm (.csv, .parquet).")
+    ] = None,
+    arm_column: ArmColumn = "arm",
+    outcome_column: OutcomeColumn = "outcome",
+    good_column: GoodColumn = "good",
+    pulls_column: PullsColumn = "pulls",
     **request: Unpack[Request],
 ) -> Allocation:
     """Record outcomes of an allocation; counts add up."""
-    answer = _record(here, slot, outcome, outcomes)
+    columns = (arm_column, outcome_column, good_column, pulls_column)
+    answer = _record(here, slot, outcome, counts, data, columns)
     return here.tell(slot, answer, confirm_range=confirm_range, **request)
 
 
@@ -412,18 +355,33 @@ def correct(
     **request: Unpack[Request],
 ) -> Allocation:
     """Replace recorded outcomes; the log keeps the old ones."""
-    answer = _record(here, slot, outcome, GivenOutcomes(counts, None, {}))
+    answer = _record(here, slot, outcome, counts)
     return here.correct(slot, answer, reason=reason, confirm_range=confirm_range, **request)
 
 
 def _record(
-    here: Trial, slot: str, outcome: str | None, outcomes: GivenOutcomes
+    here: Trial,
+    slot: str,
+    outcome: str | None,
+    counts: str | None,
+    data: Path | None = None,
+    columns: tuple[str, ...] = (),
 ) -> str | int | float | dict[str, str]:
-    """Return the outcome of a single pull, or outcomes by arm."""
-    if outcomes.there and outcome is not None:
+    """Return the outcome of a single pull, or outcomes by arm; a refusal in one line."""
+    by_arm = counts is not None or data is not None
+    if by_arm and outcome is not None:
         raise typer.BadParameter("give one outcome, or counts by arm, not both")
-    if outcomes.there:
-        return outcomes.read(here)
+    if counts is not None and data is not None:
+        raise typer.BadParameter("give outcomes by --counts or by --data, not both")
+    if counts is not None:
+        return _pairs(counts)
+    if data is not None:
+        from ..problem import OutcomeColumns, read_tallies
+
+        tallies = read_tallies(here.problem, data, OutcomeColumns(*columns))
+        if not tallies:
+            raise typer.BadParameter(f"{data}: there are no outcomes in it")
+        return tallies
     if outcome is None:
         raise typer.BadParameter(
             "give the outcome of a single pull, such as good or bad, or --counts ARM=GOOD/PULLS,..."

@@ -12,7 +12,7 @@ import typer
 from .options import AllowPolicy, AsJson, Db, argument, shown
 from .output import print_result
 from .tables import MOST_ROWS, print_table
-from .taking import option, options_of, taking_open, with_options
+from .taking import option, options_of, standing_for, taking
 
 if TYPE_CHECKING:
     from ..trials import Allocation, ArmStatus, Status, Store, Summary, Trial
@@ -311,9 +311,9 @@ def opened(trial: TrialName, allow_policy: AllowPolicy = None, db: Db = None) ->
         yield open_trial(trial, db=store)
 
 
-makes_store = taking_open(any_database)
-takes_store = taking_open(existing_database)
-takes_trial = taking_open(opened)
+makes_store = taking(any_database)
+takes_store = taking(existing_database)
+takes_trial = taking(opened)
 
 
 class Request(TypedDict):
@@ -334,10 +334,9 @@ def changes_trial(
         answer = command(here, **options, key=key, by=user(by))
         print_result(answer, as_json, lambda value: print_answer(value, here))
 
-    run.__name__, run.__doc__ = command.__name__, command.__doc__
     parameters = [option("here", object), *options_of(command, after=1)]
     shared = [option("key", Key), option("by", By), option("as_json", AsJson, False)]
-    return takes_trial(with_options(run, [*parameters, *shared]))
+    return takes_trial(standing_for(command, run, [*parameters, *shared]))
 
 
 def user(by: str | None) -> str:

@@ -1,7 +1,7 @@
 """Requests and their answers: keys, retries, pages of lists.
 
-`Exchange` decides what is sent and what follows from an answer, as a generator of steps; `Sender`
-runs the steps for `Client`, `AsyncSender` for `AsyncClient`.
+`Exchange` decides what is sent and what follows from an answer, as coroutines; `AsyncSender` awaits
+them for `AsyncClient`, `Sender` runs them for `Client`, where nothing waits.
 
 A request that may be sent again is: after a connection that failed, after 429 and 503 with the
 header `Retry-After`, and after 429, 502, 503 and 504 of a proxy, whose server restarts. Requests
@@ -15,8 +15,9 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable, Generator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import Any, Literal, Protocol
 from urllib.parse import quote
 
@@ -35,8 +36,8 @@ RETRY_STATUS = (429, 503)
 PROXY_RETRY_STATUS = (429, 502, 503, 504)
 BUSY = ("busy", "too_many_requests")
 NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
-# arguments of httpx, or seconds to wait; the response to the former
-Steps = Generator[dict[str, Any] | float, httpx.Response | None, Any]
+Send = Callable[..., Awaitable[httpx.Response]]
+Sleep = Callable[[float], Awaitable[None]]
 
 
 @dataclass(frozen=True)
@@ -77,47 +78,36 @@ class Exchange:
     retries: int
     timeout: float = TIMEOUT
 
-    def steps(self, requests: tuple[Request, ...], read: Callable[..., Any]) -> Steps:
-        """Yield the steps that answer all requests; return `read(*answers)`."""
-        answers = []
-        for request in requests:
-            answers.append((yield from (self._all if request.entries else self._one)(request)))
-        return read(*answers)
-
-    def _all(self, request: Request) -> Steps:
-        entries: list[Answer] = []
-        page = yield from self._one(request)
-        while True:
-            entries += page[str(request.entries)]
-            if not page.get("next"):
-                return entries
+    async def answer(self, request: Request, send: Send, sleep: Sleep) -> Any:
+        """Return the answer to a request; of a list in pages, all its entries."""
+        page = await self._page(request, send, sleep)
+        if request.entries is None:
+            return page
+        entries: list[Answer] = page[request.entries]
+        while page.get("next"):
             query = {**request.query, "after": page["next"]}
-            page = yield from self._one(replace(request, query=query))
+            page = await self._page(replace(request, query=query), send, sleep)
+            entries += page[request.entries]
+        return entries
 
-    def _one(self, request: Request) -> Steps:
-        attempt = 0
-        while True:
+    async def _page(self, request: Request, send: Send, sleep: Sleep) -> Answer:
+        for attempt in count():
             try:
-                response = yield request.arguments(self.timeout)
-            except (httpx.TransportError, ValueError, TypeError) as error:
-                answer: Answer | float = self._pause_after(error, request, attempt)
+                response = await send(**request.arguments(self.timeout))
+            except httpx.TransportError as error:
+                may_repeat = request.repeatable or isinstance(error, NOT_SENT)
+                if attempt >= self.retries or not may_repeat:
+                    why = str(error) or type(error).__name__
+                    raise Unreachable(f"{self.url} does not answer: {why}") from None
+                await sleep(_pause(attempt))
+            except (ValueError, TypeError) as error:  # nothing was sent: NaN, or bytes
+                raise TrialError(f"the request cannot be written as JSON: {error}") from None
             else:
-                assert response is not None
                 answer = self._read(response, request, attempt)
-            if isinstance(answer, Answer):
-                return answer
-            yield answer
-            attempt += 1
-
-    def _pause_after(self, error: Exception, request: Request, attempt: int) -> float:
-        """Return the seconds until a failed request is sent again; raise if it is not."""
-        if not isinstance(error, httpx.TransportError):  # nothing was sent: NaN, or bytes
-            raise TrialError(f"the request cannot be written as JSON: {error}") from None
-        may_repeat = request.repeatable or isinstance(error, NOT_SENT)
-        if attempt >= self.retries or not may_repeat:
-            why = str(error) or type(error).__name__
-            raise Unreachable(f"{self.url} does not answer: {why}") from None
-        return _pause(attempt)
+                if isinstance(answer, Answer):
+                    return answer
+                await sleep(answer)
+        raise AssertionError
 
     def _read(self, response: httpx.Response, request: Request, attempt: int) -> Answer | float:
         """Return the answer, or seconds until the next attempt; raise the library's error."""
@@ -175,6 +165,19 @@ class Fetches(Protocol):
 
 
 @dataclass(frozen=True)
+class AsyncSender:
+    """Sends requests until they are answered, without blocking."""
+
+    http: httpx.AsyncClient
+    exchange: Exchange
+    sleep: Sleep = asyncio.sleep
+
+    async def fetch(self, *requests: Request, read: Callable[..., Any] = _unchanged) -> Any:
+        send = self.http.request
+        return read(*[await self.exchange.answer(one, send, self.sleep) for one in requests])
+
+
+@dataclass(frozen=True)
 class Sender:
     """Sends requests until they are answered."""
 
@@ -183,46 +186,19 @@ class Sender:
     sleep: Callable[[float], None] = time.sleep
 
     def fetch(self, *requests: Request, read: Callable[..., Any] = _unchanged) -> Any:
-        steps = self.exchange.steps(requests, read)
-        try:
-            step = next(steps)
-            while True:
-                if isinstance(step, float):
-                    self.sleep(step)
-                    step = next(steps)
-                    continue
-                try:
-                    response = self.http.request(**step)
-                except (httpx.TransportError, ValueError, TypeError) as error:
-                    step = steps.throw(error)
-                else:
-                    step = steps.send(response)
-        except StopIteration as end:
-            return end.value
+        async def send(**arguments: Any) -> httpx.Response:
+            return self.http.request(**arguments)
+
+        async def sleep(seconds: float) -> None:
+            self.sleep(seconds)
+
+        return read(*[_finished(self.exchange.answer(one, send, sleep)) for one in requests])
 
 
-@dataclass(frozen=True)
-class AsyncSender:
-    """Sends requests until they are answered, without blocking."""
-
-    http: httpx.AsyncClient
-    exchange: Exchange
-    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-
-    async def fetch(self, *requests: Request, read: Callable[..., Any] = _unchanged) -> Any:
-        steps = self.exchange.steps(requests, read)
-        try:
-            step = next(steps)
-            while True:
-                if isinstance(step, float):
-                    await self.sleep(step)
-                    step = next(steps)
-                    continue
-                try:
-                    response = await self.http.request(**step)
-                except (httpx.TransportError, ValueError, TypeError) as error:
-                    step = steps.throw(error)
-                else:
-                    step = steps.send(response)
-        except StopIteration as end:
-            return end.value
+def _finished(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    """Run a coroutine that never waits, without an event loop."""
+    try:
+        coroutine.send(None)
+    except StopIteration as end:
+        return end.value
+    raise AssertionError
