@@ -13,7 +13,7 @@ import pytest
 from decobandit import Design, operating_characteristics
 from decobandit.problem import designed_from_dict
 from decobandit.problem.problem_files import parse_tree
-from decobandit.server.pages.design_form import DesignDraft
+from decobandit.server.pages.plan_form import Draft
 from decobandit.trials import open_trial
 from helpers.design_pages import FILE
 from helpers.page_browser import Browser, Elements, Page
@@ -366,7 +366,7 @@ def test_other_outcomes_have_a_forecast_a_design_and_a_report_of_rewards(site: S
 
 
 def test_what_arms_are_compared_by_goes_through_the_form() -> None:
-    draft = DesignDraft.from_design(Design(compare="outcome", margin=0.1), [])
-    tree = draft.tree("equal", [1, 2], {})
+    draft = Draft.fresh()
+    tree = draft.with_design(Design(compare="outcome", margin=0.1), []).design_tree({})
     assert (tree["compare"], tree["margin"]) == ("outcome", 0.1)
-    assert "compare" not in DesignDraft.from_design(Design(margin=0.1), []).tree("equal", [1], {})
+    assert "compare" not in draft.with_design(Design(margin=0.1), []).design_tree({})

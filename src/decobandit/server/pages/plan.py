@@ -23,8 +23,7 @@ from ..auth import allow
 from ..errors import ApiError, trial_error
 from ..long_work import refusals
 from ..middleware.browsers import INLINE_STYLES
-from .design_form import ALLOCATION, PLANNING, STOPPING
-from .plan_form import LABELS, Draft, FormError
+from .plan_form import ALLOCATION, LABELS, PLANNING, STOPPING, Draft, FormError
 from .rendering import Form, PageRoute, Sent, go, page
 
 AUTO = "picks one of the others for the problem, by a rule that was measured"
@@ -97,7 +96,7 @@ async def _forecast(request: Request, form: Form, draft: Draft) -> Response:
         return await run_in_threadpool(lambda: _page(request, draft.loaded(state.limits)))
     problem, design = await run_in_threadpool(draft.designed, state.limits)
     with refusals():
-        settings = {"chosen": draft.policy, "rules": None if design is None else design.rules}
+        settings = {"chosen": draft["policy"], "rules": None if design is None else design.rules}
         forecast_result = await state.long_work.run(
             request, "plan", designs.forecast, problem, COMPARED_POLICIES, **settings
         )
@@ -129,8 +128,8 @@ async def _start(request: Request, form: Form, draft: Draft) -> Response:
             trial = await start_trial(
                 request,
                 problem,
-                policy=draft.policy,
-                name=draft.name,
+                policy=draft["policy"],
+                name=draft["name"],
                 design=rules,
                 bound=True,  # the forecast has promised it
             )
@@ -149,7 +148,7 @@ def _refused(
 
 def _same(draft: Draft, problem: Problem, rules: Rules | None, store: Store) -> Trial:
     """Return the trial of that name if it is the one of the form and has no allocations yet."""
-    trial, policy = open_trial(draft.name, db=store), draft.policy
+    trial, policy = open_trial(draft["name"], db=store), draft["policy"]
     wanted = (problem, rules, policy)
     existing = (trial.problem, trial.settings.rules, trial.policy)
     if existing != wanted or trial.allocations():
@@ -175,7 +174,7 @@ def _page(
             "best_kind": None
             if forecast_result.best_bound is None
             else MEANINGS[forecast_result.best_bound.kind],
-            "missing": draft.policy not in [one.policy for one in forecast_result.policies],
+            "missing": draft["policy"] not in [one.policy for one in forecast_result.policies],
             "fields": draft.fields(),
             "ruled": design is not None and design.rules != Rules(),
             "designed": design is not None,
@@ -218,7 +217,7 @@ def _copies(problem: Problem, draft: Draft, design: Design | None) -> list[tuple
     if design is not None:
         text = draft.design_file(problem, design)
         return [(f"Problem file ({draft.format.upper()})", draft.format, text)]
-    code = designs.as_python(problem, draft.policy, draft.name)
+    code = designs.as_python(problem, draft["policy"], draft["name"])
     return [("Problem file (TOML)", "toml", designs.as_toml(problem)), ("Python", "python", code)]
 
 
