@@ -185,7 +185,7 @@ def test_a_flood_of_strangers_over_http_writes_little(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept = Kept(JsonLines(), LogLimits(stranger_burst=20, clock=Clock()))
-    monkeypatch.setattr("decobandit.server.middleware.observe.log", kept.log)
+    monkeypatch.setattr("decobandit.server.metrics.log", kept.log)
     for number in range(100):
         answer(site.app, asking("GET", f"/{'z' * 5000}{number}"))
     assert len(kept.lines) == 20

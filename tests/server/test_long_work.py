@@ -20,7 +20,7 @@ from decobandit.server import worker_process
 from decobandit.server.errors import ApiError
 from decobandit.server.long_work import KINDS, Kind, LongWork, Queue, refusals
 from decobandit.server.middleware.limits import Limits
-from decobandit.server.principal import Principal
+from decobandit.server.request_context import Principal
 from decobandit.trials.settings import make_settings
 from helpers.web_client import SMALL, Site
 from helpers.web_server import PATIENCE, request, served

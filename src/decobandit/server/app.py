@@ -28,7 +28,6 @@ from .errors import CatchAll
 from .long_work import LongWork
 from .middleware.browsers import Cors, SameOrigin, SecurityHeaders, checked_origin
 from .middleware.limits import BodyLimit, Limits, RateLimit
-from .middleware.observe import Observe
 from .middleware.probes import Probe, Probes, Readiness, live
 from .middleware.shares import Shares
 from .pages import site as pages
@@ -64,7 +63,7 @@ def create_app(
         redoc_url=None,
         redirect_slashes=False,
         middleware=[
-            Middleware(Observe, metrics=counted),
+            Middleware(metrics.Observe, metrics=counted),
             Middleware(SecurityHeaders),
             Middleware(Cors, origins=tuple(map(checked_origin, cors_origins))),
             Middleware(CatchAll),

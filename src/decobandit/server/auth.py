@@ -19,10 +19,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from ..trials.database import Store
 from ..trials.errors import NotFound
 from .errors import ApiError, database_silent, unauthorized
-from .middleware.base import RequestCheck
+from .middleware.base import HttpMiddleware
 from .middleware.limits import Buckets, Limits, address_of, too_many
-from .principal import Principal
 from .recorder import Recorder
+from .request_context import Principal
 from .sessions import COOKIE, Sessions, cookie_of
 from .tokens import Role, Token, TokenCache
 
@@ -102,7 +102,7 @@ class Guard:
         self.tokens.forget()
 
 
-class Identify(RequestCheck):
+class Identify(HttpMiddleware):
     """Finds out who sent a request, before anything is read: `request.state.principal`."""
 
     def __init__(self, app: ASGIApp, *, guard: Guard, limits: Limits) -> None:
@@ -111,22 +111,18 @@ class Identify(RequestCheck):
         # one thread of its own: the others may be busy, or wait for the same database
         self._reader = anyio.CapacityLimiter(1)
 
-    async def check(self, scope: Scope, receive: Receive) -> Receive:
-        state = scope.setdefault("state", {})
-        state["principal"] = None
-        state["recorder"] = self.guard.recorder
-        if self.guard.auth and self.guard.tokens.stale and _has_credentials(Headers(scope=scope)):
-            await self._refresh()
-        state["principal"] = self.guard.identify(scope)
-        return receive
-
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        guard, state = self.guard, scope.setdefault("state", {})
+        state["principal"], state["recorder"] = None, guard.recorder
         try:
-            await super().handle(scope, receive, send)
+            if guard.auth and guard.tokens.stale and _has_credentials(Headers(scope=scope)):
+                await self._refresh()
+            state["principal"] = guard.identify(scope)
+            await self.app(scope, receive, send)
         finally:
-            if self.guard.recorder.due:  # the answer is already sent
+            if guard.recorder.due:  # the answer is already sent
                 with anyio.CancelScope(shield=True):
-                    await run_in_threadpool(self.guard.recorder.write)
+                    await run_in_threadpool(guard.recorder.write)
 
     async def _refresh(self) -> None:
         try:

@@ -1,12 +1,15 @@
-"""Metrics of the server in the text format of Prometheus: `/metrics`.
+"""Metrics of the server in the text format of Prometheus: `/metrics`; the log of requests.
 
-Labels have few values: routes by their template, methods and statuses that are known, kinds of
+`Observe`, the outermost middleware, counts and logs every request, and gives it an id. Labels
+have few values: routes by their template, methods and statuses that are known, kinds of
 events. No name of a trial, an arm or a person is among them.
 """
 
 from __future__ import annotations
 
+import logging
 import platform
+import time
 from collections.abc import Callable, Iterable
 
 from fastapi import APIRouter, Request, Response
@@ -21,15 +24,21 @@ from prometheus_client import (
 from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from prometheus_client.registry import Collector
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from .._version import __version__
 from ..trials.database import Counts, Store
 from ..trials.events import KINDS
+from . import request_context
 from .api.routing import ApiRoute
 from .auth import allow
 from .errors import METHODS
 from .long_work import LongWork
+from .middleware.base import HttpMiddleware, at_start
 
+log = logging.getLogger("decobandit.requests")
+MAX_PATH = 200  # characters of it that are logged
 NO_ROUTE = "none"
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
@@ -103,6 +112,52 @@ class Metrics:
     def text(self) -> bytes:
         """All metrics, in the text exposition format."""
         return generate_latest(self.registry)
+
+
+class Observe(HttpMiddleware):
+    """Measures requests, and answers with their id in X-Request-ID."""
+
+    def __init__(self, app: ASGIApp, *, metrics: Metrics) -> None:
+        super().__init__(app)
+        self.metrics = metrics
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request_id = request_context.request_id(Headers(scope=scope))
+        scope.setdefault("state", {})["request_id"] = request_id
+        status = 0
+
+        def note(start: Message) -> None:
+            nonlocal status
+            status = start["status"]
+            MutableHeaders(scope=start)[request_context.HEADER] = request_id
+
+        before = request_context.current.set(scope)
+        began = time.perf_counter()
+        self.metrics.under_way.inc()
+        try:
+            await self.app(scope, receive, at_start(send, note))
+        finally:
+            self.metrics.under_way.dec()
+            self._record(scope, status, time.perf_counter() - began)
+            request_context.current.reset(before)
+
+    def _record(self, scope: Scope, status: int, seconds: float) -> None:
+        route = getattr(scope.get("route"), "path", None)
+        self.metrics.answered(scope["method"], route, status, seconds)
+        if log.isEnabledFor(logging.INFO):
+            # no query: it may hold secrets
+            path = scope["path"][:MAX_PATH]
+            method = scope["method"][:20]
+            facts = {
+                "method": method,
+                "route": route,
+                "path": path,
+                "status": status,
+                "seconds": round(seconds, 6),
+                "client": (scope.get("client") or [None])[0],
+            }
+            text = f"{method} {path} {status} in {1e3 * seconds:.1f} ms"
+            log.info("%s", text, extra={"facts": facts})
 
 
 router = APIRouter(route_class=ApiRoute, include_in_schema=False)

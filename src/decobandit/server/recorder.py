@@ -21,7 +21,7 @@ from ..trials import Trial
 from ..trials.database import Store
 from ..trials.errors import StoreError
 from ..trials.people import record_all
-from .principal import Principal
+from .request_context import Principal
 
 log = logging.getLogger("decobandit.server")
 

@@ -9,9 +9,8 @@ import hashlib
 import secrets
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from starlette.datastructures import Headers
 
@@ -21,7 +20,7 @@ MAX_IDLE_SECONDS = 2 * 3600.0  # seconds between two requests
 MAX_SESSIONS = 20  # of one token; the one unused for longest is dropped
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Session:
     token_id: str
     begun: float
@@ -34,49 +33,34 @@ class Sessions:
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._by_digest: dict[bytes, _Session] = {}
-        # those of one token, the one unused for longest first: many logins with one token must not
-        # end the sessions of others
-        self._of_token: dict[str, OrderedDict[bytes, None]] = {}
+        self._by_digest: dict[bytes, _Session] = {}  # the one unused for longest first
 
     def begin(self, token_id: str) -> str:
         """Begin a session; the returned value goes into the cookie."""
         secret, now = secrets.token_urlsafe(32), self._clock()
-        digest = _digest(secret)
         with self._lock:
-            self._by_digest[digest] = _Session(token_id, now, now)
-            sessions = self._of_token.setdefault(token_id, OrderedDict())
-            sessions[digest] = None
-            if len(sessions) > MAX_SESSIONS:
-                self._drop(next(iter(sessions)))
+            # many logins with one token must not end the sessions of others
+            same = [key for key, one in self._by_digest.items() if one.token_id == token_id]
+            if len(same) >= MAX_SESSIONS:
+                del self._by_digest[same[0]]
+            self._by_digest[_digest(secret)] = _Session(token_id, now, now)
         return secret
 
     def token_of(self, secret: str) -> str | None:
         """Return the id of the token of a cookie; counts as a use of the session."""
         digest, now = _digest(secret), self._clock()
         with self._lock:
-            session = self._by_digest.get(digest)
-            if session is None:
+            session = self._by_digest.pop(digest, None)
+            if session is None or now - session.begun > MAX_SESSION_SECONDS:
                 return None
-            if now - session.begun > MAX_SESSION_SECONDS or now - session.used > MAX_IDLE_SECONDS:
-                self._drop(digest)
+            if now - session.used > MAX_IDLE_SECONDS:
                 return None
-            session.used = now
-            self._of_token[session.token_id].move_to_end(digest)
+            self._by_digest[digest] = replace(session, used=now)
             return session.token_id
 
     def end(self, secret: str) -> None:
-        """End the session with this secret."""
         with self._lock:
-            self._drop(_digest(secret))
-
-    def _drop(self, digest: bytes) -> None:
-        session = self._by_digest.pop(digest, None)
-        if session is not None:
-            sessions = self._of_token[session.token_id]
-            del sessions[digest]
-            if not sessions:
-                del self._of_token[session.token_id]
+            self._by_digest.pop(_digest(secret), None)
 
 
 def cookie_of(headers: Headers) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Protocol, TypeVar
 
 from fastapi import Depends, Header, Path, Query, Request
 from fastapi.responses import JSONResponse
@@ -17,7 +17,7 @@ from ...trials.recording import NEEDS_MORE, Change, answered
 from ...trials.settings import in_order
 from ..auth import Caller
 from ..errors import ApiError
-from ..principal import Principal
+from ..request_context import Principal
 from . import responses as out
 from . import schemas as sent
 
@@ -130,7 +130,9 @@ def key_of(header: str | None, body: sent.Keyed | None) -> str | None:
     return inside if header is None else header
 
 
-def reasoned(caller: Principal, body: sent.ReasonIn, key: str | None) -> dict[str, Any]:
+def reasoned(
+    caller: Principal, body: sent.ReasonIn | sent.MaybeReasonIn, key: str | None
+) -> dict[str, Any]:
     """Return actor, key and reason of a request."""
     return {"reason": body.reason, "key": key_of(key, body), "by": caller.name}
 
@@ -150,16 +152,24 @@ def masked(slot: Allocation, trial: Trial) -> out.BlindAllocation:
     return out.BlindAllocation(arm=None, pending=slot.pending, arms=arms, **about)
 
 
-def answer(content: dict[str, Any] | out.Out, status: int = 200) -> JSONResponse:
+class Record(Protocol):
+    """A record of the library."""
+
+    def to_dict(self) -> dict[str, Any]: ...
+
+
+def answer(content: dict[str, Any] | out.Out | Record, status: int = 200) -> JSONResponse:
     """Return a response; FastAPI does not validate it again."""
     if isinstance(content, out.Out):
         content = content.model_dump(exclude_unset=True)
+    elif not isinstance(content, dict):
+        content = content.to_dict()
     return JSONResponse(content, status)
 
 
 def shown_to(caller: Principal, slot: Allocation, trial: Trial) -> JSONResponse:
     """Return an allocation as the caller may see it."""
-    return answer(masked(slot, trial) if caller.blinded else slot.to_dict())
+    return answer(masked(slot, trial) if caller.blinded else slot)
 
 
 # -- pages of lists -----------------------------------------------------------------------------

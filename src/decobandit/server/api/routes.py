@@ -109,10 +109,8 @@ def trial_correct(
     caller: Caller, trial: Opened, allocation: SlotId, body: sent.CorrectIn, key: Key = None
 ) -> Response:
     """Replace recorded outcomes, with a reason; the old ones stay in the log."""
-    reason, confirm = reasoned(caller, body, key), body.confirm_range
-    return answer(
-        trial.correct(allocation, body.given(), **reason, confirm_range=confirm).to_dict()
-    )
+    settings = reasoned(caller, body, key) | {"confirm_range": body.confirm_range}
+    return answer(trial.correct(allocation, body.given(), **settings))
 
 
 @router.get(_ALLOCATION, response_model=_SHOWN)
@@ -278,7 +276,7 @@ def trial_export(request: Request, caller: Caller, trial: Opened) -> StreamingRe
 @allow("admin", "viewer")
 def trial_path(_: Caller, trial: Seen, segment: OfSegment = None) -> JSONResponse:
     """Compare the recorded outcomes with the prices, of a segment where there are some."""
-    return JSONResponse(trial.episode(segment=segment).to_dict())
+    return JSONResponse(trial.episode(segment=segment))
 
 
 @router.get("/trials/{trial}/report", response_model=TrialReport)
@@ -289,7 +287,7 @@ def trial_report(
     """Return rates with intervals, P(best), shares over time, deviations and the log."""
     with request.app.state.record_readers.one(caller.name):
         report = trial.report(control=control, late_after=request.app.state.limits.stale_after)
-    return answer(report.to_dict())
+    return answer(report)
 
 
 @router.post("/checkpoints", status_code=201, response_model=out.CheckpointOut)
@@ -299,19 +297,10 @@ def checkpoint_make(request: Request, _: Caller) -> Response:
     state = request.app.state
     if state.signing_key is None:
         raise ApiError(409, "no_key", "the server has no key to sign with: deco serve --key FILE")
-    return answer(make_checkpoint(state.store, state.signing_key).to_dict(), 201)
+    return answer(make_checkpoint(state.store, state.signing_key), 201)
 
 
 # -- lifecycle ----------------------------------------------------------------------------------
-
-MaybeReason = Annotated[sent.MaybeReasonIn | None, Body()]
-
-
-def _changed(
-    change: Callable[..., Summary], body: sent.MaybeReasonIn | None, key: Key, caller: Caller
-) -> Response:
-    reason = body or sent.MaybeReasonIn()
-    return answer(change(reason=reason.reason, key=key_of(key, reason), by=caller.name).to_dict())
 
 
 @router.post(f"{_TRIAL}/limits", response_model=Summary)
@@ -319,7 +308,7 @@ def _changed(
 def trial_limits(caller: Caller, trial: Opened, body: sent.LimitsIn, key: Key = None) -> Response:
     """Change how many allocations may be pending, cancelled or unmasked, and say why."""
     limits = body.model_dump(include={"max_open", "max_cancelled", "max_unmasked", "unmask_role"})
-    return answer(trial.set_limits(**reasoned(caller, body, key), **limits).to_dict())
+    return answer(trial.set_limits(**reasoned(caller, body, key), **limits))
 
 
 @router.post(f"{_TRIAL}/arms", response_model=Summary)
@@ -331,7 +320,7 @@ def trial_arm_add(
     request.app.state.limits.check_arms(trial.problem.n_arms + 1)
     said = reasoned(caller, body, key)
     with refusals(own_code=True):
-        return answer(trial.add_arm(body.arm, policy=body.policy, **said).to_dict())
+        return answer(trial.add_arm(body.arm, policy=body.policy, **said))
 
 
 @router.post(f"{_TRIAL}/arms/{{arm}}/close", response_model=Summary)
@@ -342,48 +331,47 @@ def trial_arm_close(
     """Stop allocating an arm from the next stage on; pending outcomes can still be recorded."""
     said = reasoned(caller, body, key)
     with refusals(own_code=True):
-        return answer(trial.close_arm(arm, policy=body.policy, **said).to_dict())
+        return answer(trial.close_arm(arm, policy=body.policy, **said))
 
 
-@router.post(f"{_TRIAL}/close", response_model=Summary)
-@allow("admin")
-def trial_close(
-    caller: Caller, trial: Opened, body: MaybeReason = None, key: Key = None
-) -> Response:
-    """Make no more allocations; outcomes of pending ones can still be recorded."""
-    return _changed(trial.close, body, key, caller)
+MaybeReason = Annotated[sent.MaybeReasonIn | None, Body()]
 
 
-@router.post(f"{_TRIAL}/reopen", response_model=Summary)
-@allow("admin")
-def trial_reopen(caller: Caller, trial: Opened, body: sent.ReasonIn, key: Key = None) -> Response:
-    """Make allocations again, and say why; an archived trial is listed again."""
-    return answer(trial.reopen(**reasoned(caller, body, key)).to_dict())
+def _change(verb: str, needs_reason: bool) -> Callable[..., Response]:
+    """Return the endpoint of a change that needs a reason at most."""
+
+    def changed(
+        caller: Caller, trial: Opened, body: MaybeReason = None, key: Key = None
+    ) -> Response:
+        body = body or sent.MaybeReasonIn()
+        return answer(getattr(trial, verb)(**reasoned(caller, body, key)))
+
+    def explained(caller: Caller, trial: Opened, body: sent.ReasonIn, key: Key = None) -> Response:
+        return answer(getattr(trial, verb)(**reasoned(caller, body, key)))
+
+    return allow("admin")(explained if needs_reason else changed)
 
 
-@router.post(f"{_TRIAL}/archive", response_model=Summary)
-@allow("admin")
-def trial_archive(
-    caller: Caller, trial: Opened, body: MaybeReason = None, key: Key = None
-) -> Response:
-    """Close a trial and hide it from lists."""
-    return _changed(trial.archive, body, key, caller)
-
-
-@router.post(f"{_TRIAL}/lock", response_model=Summary)
-@allow("admin")
-def trial_lock(
-    caller: Caller, trial: Opened, body: MaybeReason = None, key: Key = None
-) -> Response:
-    """Refuse every change of a closed trial until another person unlocks it."""
-    return _changed(trial.lock, body, key, caller)
-
-
-@router.post(f"{_TRIAL}/unlock", response_model=Summary)
-@allow("admin")
-def trial_unlock(caller: Caller, trial: Opened, body: sent.ReasonIn, key: Key = None) -> Response:
-    """Permit changes of a locked trial again, and say why; not by who locked it."""
-    return answer(trial.unlock(**reasoned(caller, body, key)).to_dict())
+_CHANGES = (  # verb, whether it needs a reason, description
+    ("close", False, "Make no more allocations; outcomes of pending ones can still be recorded."),
+    ("reopen", True, "Make allocations again, and say why; an archived trial is listed again."),
+    ("archive", False, "Close a trial and hide it from lists."),
+    ("lock", False, "Refuse every change of a closed trial until another person unlocks it."),
+    (
+        "unlock",
+        True,
+        "Permit changes of a locked trial again, and say why; not by who locked it.",
+    ),
+)
+for _verb, _needs_reason, _text in _CHANGES:
+    router.add_api_route(
+        f"{_TRIAL}/{_verb}",
+        _change(_verb, _needs_reason),
+        methods=["POST"],
+        response_model=Summary,
+        name=f"trial_{_verb}",
+        description=_text,
+    )
 
 
 @router.post(f"{_TRIAL}/review", response_model=Summary)
@@ -391,7 +379,7 @@ def trial_unlock(caller: Caller, trial: Opened, body: sent.ReasonIn, key: Key = 
 def trial_review(caller: Caller, trial: Opened, body: sent.ReviewIn, key: Key = None) -> Response:
     """Record that the caller has reviewed the audit trail up to an event."""
     key, by = key_of(key, body), caller.name
-    return answer(trial.review(up_to=body.up_to, note=body.note, key=key, by=by).to_dict())
+    return answer(trial.review(up_to=body.up_to, note=body.note, key=key, by=by))
 
 
 # -- people -------------------------------------------------------------------------------------
@@ -402,7 +390,7 @@ def trial_review(caller: Caller, trial: Opened, body: sent.ReviewIn, key: Key = 
 def people_read(request: Request, _: Caller) -> Response:
     """List logins, tokens, exports, views of results and unmaskings; checked as it is read."""
     request.state.recorder.flush()
-    return answer(people_log(request.app.state.store).to_dict())
+    return answer(people_log(request.app.state.store))
 
 
 @router.get("/tokens", response_model=out.TokensOut)
@@ -428,4 +416,4 @@ def token_revoke(request: Request, caller: Caller, name: TokenName) -> Response:
     """Revoke a token, and end its sessions; the last administrator's is refused."""
     token = revoke_token(request.app.state.store, name, by=caller.name)
     request.app.state.guard.tokens_changed()
-    return answer(token.to_dict())
+    return answer(token)

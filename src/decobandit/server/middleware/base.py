@@ -26,19 +26,6 @@ class HttpMiddleware(ABC):
         """Answer a request, or pass it on to `self.app`."""
 
 
-class RequestCheck(HttpMiddleware):
-    """Passes a request on after `check`, which may raise an ApiError."""
-
-    @abstractmethod
-    async def check(self, scope: Scope, receive: Receive) -> Receive | None:
-        """Return the `receive` of the application; None if the client has disconnected."""
-
-    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        checked = await self.check(scope, receive)
-        if checked is not None:
-            await self.app(scope, checked, send)
-
-
 def at_start(send: Send, act: Callable[[Message], None]) -> Send:
     """Return a `send` that calls `act` with the start of an answer before it is sent."""
 

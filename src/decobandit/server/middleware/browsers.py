@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..errors import ApiError
 from ..sessions import COOKIE, cookie_of
-from .base import HttpMiddleware, RequestCheck, at_start
+from .base import HttpMiddleware, at_start
 from .limits import SAFE_METHODS
 
 APIS = ("/api/v1/", "/ofrep/v1/")
@@ -41,17 +41,9 @@ def content_policy(*, style: str = "'self'") -> str:
 
     `style="'self' 'unsafe-inline'"` is for a page whose figures write styles.
     """
-    return "; ".join(
-        [
-            "default-src 'none'",
-            "script-src 'self'",
-            f"style-src {style}",
-            "img-src 'self' data:",
-            "connect-src 'self'",
-            "form-action 'self'",
-            "base-uri 'none'",
-            "frame-ancestors 'none'",
-        ]
+    return (
+        f"default-src 'none'; script-src 'self'; style-src {style}; img-src 'self' data:; "
+        "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
     )
 
 
@@ -109,11 +101,8 @@ class Cors(HttpMiddleware):
         headers = Headers(scope=scope)
         origin = headers.getlist("origin")
         is_allowed = len(origin) == 1 and origin[0] in self.origins
-        if (
-            is_allowed
-            and scope["method"] == "OPTIONS"
-            and "access-control-request-method" in headers
-        ):
+        preflight = scope["method"] == "OPTIONS" and "access-control-request-method" in headers
+        if is_allowed and preflight:
             answer = Response(status_code=204, headers=_allowing(origin[0]) | PREFLIGHT)
             await answer(scope, receive, send)
             return
@@ -137,53 +126,36 @@ def _allowing(origin: str) -> dict[str, str]:
     }
 
 
-class SameOrigin(RequestCheck):
+class SameOrigin(HttpMiddleware):
     """Refuses requests for other hosts (421), and changes that other sites ask for (403)."""
 
     def __init__(self, app: ASGIApp, *, allowed_hosts: Iterable[str] = ()) -> None:
         super().__init__(app)
         self.allowed = {_bare(host) for host in (*LOCAL_HOSTS, *allowed_hosts)}
 
-    async def check(self, scope: Scope, receive: Receive) -> Receive:
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
-        check_host(headers.getlist("host"), self.allowed)
-        check_path(scope["path"])
+        hosts = headers.getlist("host")
+        if len(hosts) != 1 or _bare(hosts[0]) not in self.allowed:
+            raise ApiError(421, "wrong_host", "this server does not answer for that host")
+        if not scope["path"].isprintable():  # databases refuse NUL
+            raise ApiError(404, "not_found", "there is no such address")
         if scope["method"] not in SAFE_METHODS and not scope["state"].get("cors"):
-            check_origin(headers, scope["scheme"])
-        return receive
+            _check_origin(headers, scope["scheme"])
+        await self.app(scope, receive, send)
 
 
-def check_host(hosts: list[str], allowed: Iterable[str]) -> None:
-    """Refuse a Host header that does not name this server."""
-    if len(hosts) != 1 or _bare(hosts[0]) not in allowed:
-        raise ApiError(421, "wrong_host", "this server does not answer for that host")
-
-
-def check_path(path: str) -> None:
-    """Refuse a path with characters that no path here has; databases refuse NUL."""
-    if not path.isprintable():
-        raise ApiError(404, "not_found", "there is no such address")
-
-
-def check_origin(headers: Headers, scheme: str) -> None:
+def _check_origin(headers: Headers, scheme: str) -> None:
     """Refuse a change that a page of another site asks for."""
     origins, sites = headers.getlist("origin"), headers.getlist("sec-fetch-site")
-    for site in sites:
-        if site not in {"same-origin", "none"}:
-            raise _cross_site()
-    for origin in origins:
-        # https as well: a proxy in front may speak TLS where this server does not
-        if origin not in {f"{scheme}://{headers['host']}", f"https://{headers['host']}"}:
-            raise _cross_site()
+    # https as well: a proxy in front may speak TLS where this server does not
+    expected = {f"{scheme}://{headers['host']}", f"https://{headers['host']}"}
+    if not (set(origins) <= expected and set(sites) <= {"same-origin", "none"}):
+        raise ApiError(403, "cross_site", "changes from pages of other sites are refused")
     by_cookie = "authorization" not in headers and cookie_of(headers) is not None
     if by_cookie and not (origins or sites):
-        raise ApiError(
-            403, "cross_site", f"a change by the cookie {COOKIE} needs the header Origin"
-        )
-
-
-def _cross_site() -> ApiError:
-    return ApiError(403, "cross_site", "changes from pages of other sites are refused")
+        text = f"a change by the cookie {COOKIE} needs the header Origin"
+        raise ApiError(403, "cross_site", text)
 
 
 def _bare(host: str) -> str:

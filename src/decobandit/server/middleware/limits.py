@@ -22,8 +22,8 @@ from ...support import Cache, is_count
 from ...trials.errors import TrialError
 from ...trials.lists import STALE_AFTER
 from ..errors import ApiError, busy, unauthorized
-from ..principal import Principal
-from .base import HttpMiddleware, RequestCheck, until_answered
+from ..request_context import Principal
+from .base import HttpMiddleware, until_answered
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 MAX_SENT_ARMS = 200  # entries of the list of arms that a request sends
@@ -203,14 +203,14 @@ class RateLimit(HttpMiddleware):
             raise busy("too many connections")
 
 
-class BodyLimit(RequestCheck):
+class BodyLimit(HttpMiddleware):
     """Reads the whole body before anything else: it is small, and must arrive in time."""
 
     def __init__(self, app: ASGIApp, *, limits: Limits) -> None:
         super().__init__(app)
         self.limits = limits
 
-    async def check(self, scope: Scope, receive: Receive) -> Receive | None:
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         limits = self.limits
         login = scope["state"]["principal"] is None  # only a login may send a body
         seconds = limits.login_seconds if login else limits.body_seconds
@@ -222,15 +222,14 @@ class BodyLimit(RequestCheck):
             raise ApiError(
                 408, "too_slow", "the body took too long", {"Connection": "close"}
             ) from None
-        return None if body is None else _replayed(body, receive)
+        if body is not None:
+            await self.app(scope, _replayed(body, receive), send)
 
     async def _read(self, scope: Scope, receive: Receive, most: int) -> bytes | None:
         """Read the body; None if the client has disconnected."""
         pieces, size = [], 0
         declared = Headers(scope=scope).get("content-length", "")
-        if is_count(declared) and len(declared) > 18:
-            raise _too_large(most)
-        if is_count(declared) and int(declared) > most:
+        if is_count(declared) and (len(declared) > 18 or int(declared) > most):
             raise _too_large(most)
         while True:
             message = await receive()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
@@ -30,76 +29,40 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 Tree = Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class Entry:
-    """A parameter of a request, or a key of what is sent or answered."""
-
-    name: str
-    kind: Markup
-    needed: bool
-    text: str
-
-
-@dataclass(frozen=True)
-class Model:
-    """An object that is sent or answered; `name`: or the status of the answer."""
-
-    name: str
-    text: str
-    entries: list[Entry]
-
-
-@dataclass(frozen=True)
-class Operation:
-    """One method of one path."""
-
-    id: str
-    method: str
-    path: str
-    text: str
-    chapter: str
-    parameters: list[Entry]
-    sent: list[Entry]
-    answers: list[Model]
-
-
 @router.get("/api/docs")
 @allow()
 def api_docs(request: Request) -> Response:
     """Show the API page."""
     document = request.app.openapi()
-    all_operations = list(operations(document))
+    operations = list(_operations(document))
     order = [*dict.fromkeys(CHAPTERS.values()), OTHERS]
-    chapters = [
-        (name, [operation for operation in all_operations if operation.chapter == name])
-        for name in order
-    ]
+    chapters = [(name, [one for one in operations if one["chapter"] == name]) for name in order]
     schemas: Tree = document["components"]["schemas"]
     models = [
-        Model(name, schemas[name].get("description", ""), _keys(schemas[name], schemas))
-        for name in sorted(schemas)
+        {"name": name, "text": model.get("description", ""), "entries": _keys(model, schemas)}
+        for name, model in sorted(schemas.items())
     ]
     url = str(request.base_url)[:-1]
     return page(request, "api_docs.html.j2", chapters=chapters, models=models, url=url)
 
 
-def operations(document: Tree) -> Iterator[Operation]:
-    """List the operations of an OpenAPI document, in its order."""
+def _operations(document: Tree) -> Iterator[dict[str, Any]]:
+    """List the operations of an OpenAPI document, in its order, as the template shows them."""
     models: Tree = document["components"]["schemas"]
     for path, item in document["paths"].items():
         for method in METHODS:
             if method in item:
                 operation = item[method]
-                yield Operation(
-                    operation["operationId"],
-                    method.upper(),
-                    path,
-                    operation["description"],
-                    _chapter(path),
-                    [_parameter(parameter) for parameter in operation.get("parameters", [])],
-                    _keys(_schema(operation.get("requestBody", {})), models),
-                    list(_answers(operation["responses"], models)),
-                )
+                yield {
+                    "id": operation["operationId"],
+                    "method": method.upper(),
+                    "path": path,
+                    "text": operation["description"],
+                    "chapter": _chapter(path),
+                    "parameters": [_parameter(one) for one in operation.get("parameters", [])],
+                    "sent": _keys(_schema(operation.get("requestBody", {})), models),
+                    "answers": list(_answers(operation["responses"], models)),
+                }
 
 
 def _chapter(path: str) -> str:
@@ -107,9 +70,13 @@ def _chapter(path: str) -> str:
     return CHAPTERS[max(fitting, key=len)] if fitting else OTHERS
 
 
-def _parameter(tree: Tree) -> Entry:
+def _parameter(tree: Tree) -> dict[str, Any]:
     kind = _linked(tree["schema"]) + f", in the {tree['in']}"
-    return Entry(tree["name"], kind, tree.get("required", False), tree.get("description", ""))
+    return _entry(tree["name"], kind, tree.get("required", False), tree)
+
+
+def _entry(name: str, kind: Markup, needed: bool, tree: Tree) -> dict[str, Any]:
+    return {"name": name, "kind": kind, "needed": needed, "text": tree.get("description", "")}
 
 
 def _schema(body: Tree) -> Tree:
@@ -118,25 +85,22 @@ def _schema(body: Tree) -> Tree:
     return schema
 
 
-def _answers(responses: Tree, models: Tree) -> Iterator[Model]:
+def _answers(responses: Tree, models: Tree) -> Iterator[dict[str, Any]]:
     for status, response in responses.items():
         if status.startswith("2"):
             schema = _schema(response)
             for part in schema.get("anyOf", [schema]):
-                resolved = _resolved(part, models)
-                text = resolved.get("description", response["description"])
-                yield Model(status, text, _keys(part, models))
+                text = _resolved(part, models).get("description", response["description"])
+                yield {"name": status, "text": text, "entries": _keys(part, models)}
 
 
-def _keys(schema: Tree, models: Tree) -> list[Entry]:
+def _keys(schema: Tree, models: Tree) -> list[dict[str, Any]]:
     """List the keys of an object, also of an optional one."""
     parts = [_resolved(part, models) for part in schema.get("anyOf", [schema])]
     model = next((part for part in parts if "properties" in part), {})
     needed = model.get("required", [])
-    return [
-        Entry(name, _linked(part), name in needed, part.get("description", ""))
-        for name, part in model.get("properties", {}).items()
-    ]
+    properties = model.get("properties", {})
+    return [_entry(name, _linked(part), name in needed, part) for name, part in properties.items()]
 
 
 def _resolved(schema: Tree, models: Tree) -> Tree:

@@ -42,7 +42,7 @@ from ..auth import EVERYBODY, allow
 from ..errors import ApiError, trial_error
 from ..long_work import LongWork, refusals
 from ..middleware.browsers import INLINE_STYLES
-from ..principal import Principal
+from ..request_context import Principal
 from . import figures
 from .rendering import Form, PageRoute, Sent, go, page
 
@@ -108,7 +108,7 @@ def _run_page(
     refused: Refused | None = None,
 ) -> Response:
     caller, ledger = request.state.principal, ledger_of(trial.store, trial.id)
-    full, numbers = trial.status_at(ledger), _numbers(caller, ledger)
+    full, numbers, codes = trial.status_at(ledger), _numbers(caller, ledger), trial.codes
     saw(request, trial)
     first = "" if refused is None else refused.allocation
     pending = [_shown_to(caller, slot, trial) for slot in full.open]
@@ -128,7 +128,7 @@ def _run_page(
         "run.html.j2",
         200 if refused is None else refused.status,
         refused=refused,
-        models={_called(caller, arm, trial): model for arm, model in ledger.kinds.items()},
+        models={(codes[arm] if caller.blinded else arm): ledger.kinds[arm] for arm in ledger.kinds},
         upcoming=_upcoming(full),
         trial=trial,
         finished=ended,
@@ -173,16 +173,7 @@ def _page_of_forms(
 
 def _numbers(caller: Principal, ledger: Ledger) -> Mapping[str, int | str]:
     """Return labels of allocations; blinded users must not count them, and see their ids."""
-    return (
-        {allocation: allocation for allocation in ledger.allocations}
-        if caller.blinded
-        else numbers_of(ledger)
-    )
-
-
-def _called(caller: Principal, arm: str, trial: trials.Trial) -> str:
-    """Return the label of an arm: its name, or its code."""
-    return trial.codes[arm] if caller.blinded else arm
+    return {name: name for name in ledger.allocations} if caller.blinded else numbers_of(ledger)
 
 
 def _upcoming(status: trials.Status) -> str:
@@ -276,8 +267,8 @@ def tell(request: Request, trial: Opened, allocation: AllocationId, form: Sent) 
 def correct(request: Request, trial: Opened, allocation: AllocationId, form: Sent) -> Response:
     """Correct recorded outcomes, with a reason."""
 
-    def change(*outcomes: Any, **request: Any) -> trials.Allocation:
-        return trial.correct(*outcomes, reason=form.reason, **request)
+    def change(*outcomes: Any, **more: Any) -> trials.Allocation:
+        return trial.correct(*outcomes, reason=form.reason, **more)
 
     return _recorded(request, trial, allocation, form, change)
 
@@ -477,76 +468,51 @@ async def audit(
     number: Annotated[int, Query(alias="page", ge=1)] = 1,
 ) -> Response:
     """Show the log and its checks."""
+    state = request.app.state
     try:
-        log = await run_in_threadpool(_log, request, name, number, check)
+        trial, values, log = await run_in_threadpool(_log, request, name, number, check)
     except trials.Damaged:
         return await run_in_threadpool(_damaged, request, name)
-    saw(request, log.trial)
-    check_result = None
-    if log.whole:
-        check_result = await request.app.state.long_work.run(request, "replay", replayed, log.whole)
-    return await run_in_threadpool(_audited, request, log, check, check_result)
+    saw(request, trial)
+    if log:
+        values["replayed"] = await state.long_work.run(request, "replay", replayed, log)
+    return await run_in_threadpool(page, request, "audit.html.j2", **values)
 
 
-@dataclass(frozen=True)
-class _Log:
-    """Return the events on a page of the log; the whole log where all decisions are checked."""
-
-    trial: trials.Trial
-    ledger: Ledger
-    pages: int
-    number: int
-    shown: Sequence[trials.Event]
-    whole: Sequence[trials.Event]
-
-
-def _log(request: Request, name: str, number: int, check: str) -> _Log:
+def _log(
+    request: Request, name: str, number: int, check: str
+) -> tuple[trials.Trial, dict[str, Any], Sequence[trials.Event]]:
+    """Return a trial, what its page shows, and the log where all decisions are checked."""
     with request.app.state.record_readers.one(request.state.principal.name):
         trial = _trial(request, name)
         ledger = ledger_of(trial.store, trial.id)
         pages = ledger.seq // EVENTS_PER_PAGE + 1
         number = min(number, pages)
         last = ledger.seq + 1 - (number - 1) * EVENTS_PER_PAGE  # the latest first
-        start = max(0, last - EVENTS_PER_PAGE)
         events = trial.each_event(ledger)
-        all_events = list(events) if check == "decisions" else []
+        log = list(events) if check == "decisions" else []
         # all are read and checked; those of the page are kept
-        shown = [event for event in all_events or events if start <= event.seq < last]
-        return _Log(trial, ledger, pages, number, shown, all_events)
-
-
-def _audited(request: Request, log: _Log, check: str, replay: trials.Replay | None) -> Response:
-    trial = log.trial
-    verified = None
-    if check == "chain":
-        with request.app.state.record_readers.one(request.state.principal.name):
-            verified = trial.verify()
-    return page(
-        request,
-        "audit.html.j2",
-        trial=trial,
-        rows=_rows(log.shown, log.ledger),
-        cancellations=trial.cancellations(),
-        pages=log.pages,
-        number=log.number,
-        verified=verified,
-        replayed=replay,
-    )
+        shown = [event for event in log or events if last - EVENTS_PER_PAGE <= event.seq < last]
+        values = {
+            "trial": trial,
+            "rows": [(event, _summary(event, ledger), _body(event)) for event in shown[::-1]],
+            "cancellations": trial.cancellations(),
+            "pages": pages,
+            "number": number,
+            "verified": trial.verify() if check == "chain" else None,
+            "replayed": None,
+        }
+        return trial, values, log
 
 
 def _damaged(request: Request, trial: str) -> Response:
-    """Show why a trial cannot be opened."""
     with request.app.state.record_readers.one(request.state.principal.name):
         verified = check_trial(trial, db=request.app.state.store)
     return page(request, "damaged.html.j2", verified=verified)
 
 
-def _rows(shown: Sequence[trials.Event], ledger: Ledger) -> list[tuple[trials.Event, str, str]]:
-    """Events with a summary and their body."""
-    return [
-        (event, _summary(event, ledger), json.dumps(event.to_dict(), indent=1, ensure_ascii=False))
-        for event in reversed(shown)
-    ]
+def _body(event: trials.Event) -> str:
+    return json.dumps(event.to_dict(), indent=1, ensure_ascii=False)
 
 
 def _summary(event: trials.Event, ledger: Ledger) -> str:
@@ -643,39 +609,19 @@ def _changed(
     return go(f"/trials/{trial.id}")
 
 
-@router.post("/close")
-@allow("admin")
-def close(request: Request, trial: Opened, form: Sent) -> Response:
-    """Make no more allocations."""
-    return _changed(request, trial, trial.close, form, form.text("reason"))
+def _lifecycle(verb: str, needs_reason: bool) -> Callable[..., Response]:
+    def change(request: Request, trial: Opened, form: Sent) -> Response:
+        reason = form.reason if needs_reason else form.text("reason")
+        return _changed(request, trial, getattr(trial, verb), form, reason)
+
+    return allow("admin")(change)
 
 
-@router.post("/reopen")
-@allow("admin")
-def reopen(request: Request, trial: Opened, form: Sent) -> Response:
-    """Reopen the trial for allocations."""
-    return _changed(request, trial, trial.reopen, form, form.reason)
-
-
-@router.post("/archive")
-@allow("admin")
-def archive(request: Request, trial: Opened, form: Sent) -> Response:
-    """Close the trial and hide it from lists."""
-    return _changed(request, trial, trial.archive, form, form.text("reason"))
-
-
-@router.post("/lock")
-@allow("admin")
-def lock(request: Request, trial: Opened, form: Sent) -> Response:
-    """Refuse every change of the closed trial."""
-    return _changed(request, trial, trial.lock, form, form.text("reason"))
-
-
-@router.post("/unlock")
-@allow("admin")
-def unlock(request: Request, trial: Opened, form: Sent) -> Response:
-    """Permit changes again; not by who locked the trial."""
-    return _changed(request, trial, trial.unlock, form, form.reason)
+_NEED_REASONS = {"close": False, "reopen": True, "archive": False, "lock": False, "unlock": True}
+for _verb, _needs_reason in _NEED_REASONS.items():
+    router.add_api_route(
+        f"/{_verb}", _lifecycle(_verb, _needs_reason), methods=["POST"], name=_verb
+    )
 
 
 @router.post("/review")
