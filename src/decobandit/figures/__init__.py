@@ -9,9 +9,9 @@ from ..support.lazy import lazy_names
 
 if TYPE_CHECKING:
     from .episodes import LONGEST_NAME as LONGEST_NAME
+    from .episodes import episode_chart as episode_chart
     from .episodes import episode_figure as episode_figure
     from .episodes import episode_page as episode_page
-    from .episodes import episode_panels as episode_panels
     from .episodes import episodes_figure as episodes_figure
     from .episodes import short_name as short_name
     from .palette import CONGESTION_COLOUR as CONGESTION_COLOUR
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from .result_figures import study_figure as study_figure
     from .svg_figures import marked_policy as marked_policy
     from .web_pages import as_text as as_text
+    from .web_pages import draw_chart as draw_chart
     from .web_pages import figure_page as figure_page
     from .web_pages import save_page as save_page
 

@@ -1,15 +1,15 @@
 """Charts: what is in them, apart from how matplotlib and plotly draw it.
 
-A chart has panels over one axis. Series of a panel run along the stages, as curves with bands or as
-bars on top of each other; or a panel has rows, and of each series a point in every row, with error
-bars.
+A chart has panels over one axis. Series of a panel run along the stages, as curves with bands, as
+points, as bars on top of each other, or as spans between two values; or a panel has rows, and of
+each series a point in every row, with error bars.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -19,18 +19,31 @@ from .palette import Style
 FIRM, LIGHT = 0.85, 0.45  # opacity of bars: alone, and behind a curve
 
 
+@dataclass(frozen=True)
+class Hover:
+    """What a page shows at every point: a template of plotly, and the numbers in it by point."""
+
+    template: str
+    numbers: list[Any]
+    title: str = ""  # in full, where the name of the series is short
+
+
 @dataclass(frozen=True, eq=False)
 class Series:
-    """Named values along `at`: stages or row numbers."""
+    """Named values along `at`: stages or row numbers. Without values: a sample for the legend."""
 
     name: str
     style: Style
     at: Floats
     values: Floats
     errors: Floats | None = None  # half of the width of the band or bar
-    kind: Literal["curve", "bars"] = "curve"
-    width: float = 1.7  # of a curve
+    kind: Literal["curve", "points", "bars", "spans"] = "curve"
+    width: float = 1.7  # of a curve; the size of points
     opacity: float = 1.0
+    base: Floats | None = None  # the other ends of spans
+    filled: np.typing.NDArray[np.bool_] | None = None  # points that are not open
+    key: str = ""  # series that a page hides together; the name where there is none
+    hover: Hover | None = None
 
     @property
     def band(self) -> tuple[Floats, Floats] | None:
@@ -66,9 +79,14 @@ class Chart:
     panels: tuple[Panel, ...]
 
     @property
+    def series(self) -> list[Series]:
+        """All series of all panels."""
+        return [series for panel in self.panels for series in panel.series]
+
+    @property
     def names(self) -> Sequence[str]:
-        """Names of all series, each once."""
-        return list(dict.fromkeys(series.name for panel in self.panels for series in panel.series))
+        """Names of all series that have values, each once."""
+        return list(dict.fromkeys(one.name for one in self.series if one.values.size))
 
 
 def shifts(number: int, height: float = 0.7) -> Floats:

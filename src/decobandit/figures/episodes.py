@@ -8,6 +8,7 @@ pulled arm where that is below (shortfall), and between price and other arms abo
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -18,6 +19,7 @@ from ..prices import Demand
 from ..problem import Problem
 from ..problem.models.base import rounded
 from ..support import Floats, InvalidArgument
+from .charts import Chart, Hover, Panel, Series
 from .palette import (
     CONGESTION_COLOUR,
     DASHES,
@@ -28,21 +30,24 @@ from .palette import (
     Style,
     arm_style,
 )
-from .plots import WIDTH, legend_below, literal, new_figure
-from .web_pages import (
-    PLOTLY_DASHES,
-    TRANSPARENT,
-    add_curve,
-    as_text,
-    figure_page,
-    named_below,
-    new_panels,
-    whole_stages,
-)
+from .plots import matplotlib_charts
+from .web_pages import as_text, draw_chart, figure_page
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 LONGEST_NAME = 22  # characters in a legend
 MOST_GROUPS = 8  # kinds of fresh arms that are drawn
+MOST_MARKED = 120  # stages; more markers than this hide each other
 NO_LOSS = 1e-9  # less is rounding, which is not magnified
+SHADED = 0.3  # opacity of losses
+COUNTED, SEEN = "good/pulls: %{customdata[0]}/%{customdata[1]}", "seen: %{customdata[0]}"
+HOVER = (
+    f"<b>%{{meta}}</b>, stage %{{x}}<br>{COUNTED}<br>"
+    "expected reward %{customdata[2]:.4f}<br>value of information %{customdata[3]:.4f}<br>"
+    "index %{customdata[4]:.4f}<br>price %{customdata[5]:.4f}"
+)
+SPAN_HOVER = "%{meta} at stage %{x}: %{customdata[0]:.4f} (%{customdata[1]})"
 
 
 def arm_styles(episodes: Sequence[Episode]) -> dict[int, Style]:
@@ -142,14 +147,6 @@ def checked_expected(episode: Episode, expected: npt.ArrayLike) -> Floats:
     return line[: episode.stages]
 
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-MOST_MARKED = 120  # stages; more markers than this hide each other
-MOST_NAMED = 20  # arms in a legend
-
-
 def episode_figure(
     episode: Episode, expected: npt.ArrayLike | None = None, *, interactive: bool = False
 ) -> Figure | Any:
@@ -160,25 +157,13 @@ def episode_figure(
     `interactive`: a figure of plotly in place of one of matplotlib.
     """
     refuse_empty([episode])
-    if interactive:
-        return episode_panels(episode, expected)
-    figure = new_figure(figsize=(WIDTH, 9.5))
-    panels = figure.subplots(4, 1, sharex=True, height_ratios=(1, 1, 1.6, 0.9))
-    styles = arm_styles([episode])
-    _draw_terms(panels[:3], episode, styles, scale=0.8)
-    _draw_loss(panels[3], episode, expected)
-    for axes, text in zip(
-        panels,
-        ("value of\ninformation", "expected\nreward", "index and price", "loss so far"),
-        strict=True,
-    ):
-        axes.set_ylabel(text)
-    figure.align_ylabels(panels)
-    panels[3].set_xlabel("stage")
-    figure.suptitle(_title(episode), fontsize="medium")
-    lines = panels[3].get_legend_handles_labels()
-    _name_arms(figure, [episode], styles, list(zip(*lines, strict=True)))
-    return figure
+    title = (
+        f"{_title(episode)}\nlost in this episode {episode.running_loss[-1]:.4f}; "
+        f"no policy is expected to earn more than {episode.upper_bound:.4f}"
+    )
+    if episode.deployed:
+        title += f"\ndeployed after the last stage: {short_name(_last_name(episode))}"
+    return draw_chart(replace(episode_chart(episode, expected), title=title), interactive)
 
 
 def episodes_figure(episodes: Sequence[Episode]) -> Figure:
@@ -187,367 +172,191 @@ def episodes_figure(episodes: Sequence[Episode]) -> Figure:
     The same arm has the same colour in all runs.
     """
     refuse_empty(episodes)
-    rows = -(-len(episodes) // 2)
-    figure = new_figure(figsize=(1.35 * WIDTH, 5.0 * rows))
-    parts = figure.subfigures(rows, min(2, len(episodes)), wspace=0.03, squeeze=False).ravel()
-    styles = arm_styles(episodes)
-    for number, (part, episode) in enumerate(zip(parts, episodes, strict=False), start=1):
-        panels = part.subplots(3, 1, sharex=True, height_ratios=(1, 1, 1.5))
-        _draw_terms(panels, episode, styles, scale=0.5)
-        title = literal(f"run {number}: {episode.policy}, loss {episode.running_loss[-1]:.3f}")
-        panels[0].set_title(title, fontsize="medium")
-        for axes, text in zip(panels, ("information", "reward", "index"), strict=True):
-            axes.set_ylabel(text)
-            axes.tick_params(labelsize="small")
-        part.align_ylabels(panels)
-        panels[2].set_xlabel("stage")
-    _name_arms(figure, episodes, styles)
-    return figure
-
-
-def _title(episode: Episode) -> str:
-    problem = episode.problem
-    where = "" if episode.seed is None else f", seed {episode.seed}"
-    lines = [
-        literal(f"{episode.policy} on {problem.n_arms} arms, horizon {problem.horizon}{where}"),
-        f"lost in this episode {episode.running_loss[-1]:.4f}; "
-        f"no policy is expected to earn more than {episode.upper_bound:.4f}",
-    ]
-    if episode.deployed:
-        name = short_name(problem.arms[episode.pulled[-1][0]].name)
-        lines.append(literal(f"deployed after the last stage: {name}"))
-    return "\n".join(lines)
-
-
-# -- panels -------------------------------------------------------------------------------------
-
-
-def _draw_terms(
-    panels: Sequence[Axes], episode: Episode, styles: dict[int, Style], *, scale: float = 1.0
-) -> None:
-    """Draw value of information, expected reward, and index with price.
-
-    `scale`: how wide the panels are, 1 where they fill the figure.
-    """
-    played = min(episode.stages, episode.problem.horizon)
-    width = 1.6 if played <= MOST_MARKED else 1.0
-    for axes, values in zip(
-        panels, (episode.value_of_information, episode.expected_reward, episode.index), strict=True
-    ):
-        for line in lines_of(episode):
-            style = _style(line, styles)
-            stages = np.arange(played)[line.stages]
-            axes.plot(stages, values[line.stages, line.arm], linewidth=width, **style)
-        _mark_pulls(axes, episode, values, styles, float(np.clip(260.0 * scale / played, 2.4, 6.5)))
-        axes.grid(alpha=0.25)
-        axes.set_xlim(-0.6, played - 0.4)
-        axes.locator_params(axis="x", integer=True)
-    _draw_price(panels[2], episode, played)
-
-
-def _style(line: Line, styles: dict[int, Style]) -> dict[str, Any]:
-    if line.fresh:
-        dashes = DASHES[line.group % len(DASHES)]
-        return {"color": FRESH_COLOUR, "linestyle": dashes, "zorder": 1.8}
-    style = styles[line.arm]
-    return {"color": style.colour, "linestyle": style.dashes, "alpha": 0.9}
-
-
-def _mark_pulls(
-    axes: Axes, episode: Episode, values: Floats, styles: dict[int, Style], size: float
-) -> None:
-    """Mark pulls: filled if the outcome was good or as expected, else open.
-
-    Over long horizons a thick line along the stages at which an arm is pulled, instead.
-    """
-    played = min(episode.stages, episode.problem.horizon)
-    marks = episode.was_pulled[:played]
-    for arm, style in styles.items():
-        stages = np.flatnonzero(marks[:, arm])
-        if played > MOST_MARKED:
-            ends = np.minimum(stages[:, None] + [0, 1], played - 1)
-            axes.plot(
-                *_broken(ends, values[ends, arm]),
-                color=style.colour,
-                linewidth=2.2,
-                solid_capstyle="butt",
-                zorder=2.6,
-            )
-            continue
-        good = np.array(
-            [episode.favourable[t][episode.pulled[t].index(arm)] for t in stages], dtype=bool
-        )
-        for selected, fill in ((good, style.colour), (~good, "white")):
-            axes.plot(
-                stages[selected],
-                values[stages[selected], arm],
-                linestyle="none",
-                marker="o",
-                markersize=size,
-                markeredgecolor=style.colour,
-                markerfacecolor=fill,
-                markeredgewidth=min(1.2, 0.25 * size),
-                zorder=3,
-            )
-
-
-def _broken(x: npt.NDArray[np.int64], y: Floats) -> tuple[Floats, Floats]:
-    """Join pieces (pieces, 2) into one line with gaps."""
-    gap = np.full((len(x), 1), np.nan)
-    return np.hstack([x, gap]).ravel(), np.hstack([y, gap]).ravel()
-
-
-def _draw_price(axes: Axes, episode: Episode, played: int) -> None:
-    """Draw the price and the loss at each stage."""
-    from matplotlib.collections import PolyCollection
-
-    axes.plot(episode.prices[:played], color=PRICE_COLOUR, linewidth=3.5, alpha=0.65, zorder=1.9)
-    half = 0.36 if played <= MOST_MARKED else 0.5
-    lost = np.where(episode.was_pulled, episode.excess < 0.0, episode.excess > 0.0)[:played]
-    for pulls, colour in ((True, SHORTFALL_COLOUR), (False, CONGESTION_COLOUR)):
-        bars = [
-            [(t - half, low), (t - half, high), (t + half, high), (t + half, low)]
-            for t, arm in np.argwhere(lost & (episode.was_pulled[:played] == pulls))
-            for low, high in [sorted((float(episode.prices[t]), float(episode.index[t, arm])))]
-        ]
-        # several arms above the price lie over each other and make the colour darker
-        axes.add_collection(
-            PolyCollection(bars, facecolor=colour, edgecolor="none", alpha=0.25, zorder=1.5)
-        )
-
-
-def _draw_loss(axes: Axes, episode: Episode, expected: npt.ArrayLike | None) -> None:
-    """Draw cumulative shortfall plus congestion, and the expected loss."""
-    stages = np.arange(episode.stages)
-    shortfall, total = np.cumsum(episode.shortfall), episode.running_loss
-    axes.fill_between(stages, shortfall, color=SHORTFALL_COLOUR, alpha=0.3, linewidth=0)
-    axes.fill_between(stages, shortfall, total, color=CONGESTION_COLOUR, alpha=0.3, linewidth=0)
-    axes.plot(stages, total, color="black", linewidth=1.4, label="loss in this episode")
-    top = float(total[-1])
-    if expected is not None:
-        line = checked_expected(episode, expected)
-        axes.plot(line, color="black", linewidth=1.4, linestyle="dashed", label="expected loss")
-        top = max(top, float(line[-1]))
-    if episode.deployed:
-        axes.axvline(episode.problem.horizon, color=FRESH_COLOUR, linestyle="dotted", zorder=0)
-        axes.set_xlim(-0.6, episode.stages - 0.4)
-    top = top if top > NO_LOSS else 1.0  # rounding is not magnified
-    axes.set_ylim(-0.04 * top, 1.08 * top)  # an episode without loss is seen above the frame
-    axes.grid(alpha=0.25)
-
-
-def _name_arms(
-    figure: Figure,
-    episodes: Sequence[Episode],
-    styles: dict[int, Style],
-    more: Sequence[tuple[Any, str]] = (),
-) -> None:
-    """Add the legend below: price, arms, marks and shades."""
-    from matplotlib.lines import Line2D
-    from matplotlib.patches import Patch
-
-    problem = episodes[0].problem
-    entries: list[tuple[Any, str]] = [
-        (Line2D([], [], color=PRICE_COLOUR, linewidth=3.5, alpha=0.65), "price of a pull")
-    ]
-    for arm, style in list(styles.items())[:MOST_NAMED]:
-        handle = _curve(style.colour, style.dashes)
-        entries.append((handle, literal(short_name(problem.arms[arm].name))))
-    nothing = Line2D([], [], linestyle="none")
-    if len(styles) > MOST_NAMED:
-        entries.append((nothing, f"… and {len(styles) - MOST_NAMED} more arms"))
-    for group in fresh_groups(episodes)[: len(DASHES)]:
-        handle = _curve(FRESH_COLOUR, DASHES[group % len(DASHES)])
-        entries.append((handle, literal(fresh_label(problem, group))))
-    if max(min(episode.stages, problem.horizon) for episode in episodes) <= MOST_MARKED:
-        dot: dict[str, Any] = {"linestyle": "none", "marker": "o", "markeredgecolor": "black"}
-        for fill, label in zip(("black", "white"), pull_labels(problem), strict=True):
-            entries.append((Line2D([], [], markerfacecolor=fill, **dot), label))
-    else:
-        entries.append((Line2D([], [], color="black", linewidth=3.0), "pulled (thick)"))
-    entries.append((Patch(color=SHORTFALL_COLOUR, alpha=0.3, linewidth=0), "shortfall"))
-    entries.append((Patch(color=CONGESTION_COLOUR, alpha=0.3, linewidth=0), "congestion"))
-    handles, labels = zip(*entries, *more, strict=True)
-    legend_below(figure, handles, labels)
-
-
-def _curve(colour: str, dashes: str) -> Any:
-    from matplotlib.lines import Line2D
-
-    return Line2D([], [], color=colour, linestyle=dashes, linewidth=1.8)  # type: ignore[arg-type]
-
-
-# -- pages -------------------------------------------------------------------------------------
-
-COUNTED, SEEN = "good/pulls: %{customdata[0]}/%{customdata[1]}", "seen: %{customdata[0]}"
-HOVER = (
-    f"<b>%{{meta}}</b>, stage %{{x}}<br>{COUNTED}<br>"
-    "expected reward %{customdata[2]:.4f}<br>value of information %{customdata[3]:.4f}<br>"
-    "index %{customdata[4]:.4f}<br>price %{customdata[5]:.4f}<extra></extra>"
-)
+    styles, charts = arm_styles(episodes), []
+    for number, episode in enumerate(episodes, start=1):
+        title = f"run {number}: {episode.policy}, loss {episode.running_loss[-1]:.3f}"
+        panels = _term_panels(episode, styles, scale=0.6)
+        panels = (*panels[:2], replace(panels[2], series=(*panels[2].series, *_samples(episode))))
+        charts.append(Chart(title, "stage", panels))
+    return matplotlib_charts(charts)
 
 
 def episode_page(episode: Episode, expected: npt.ArrayLike | None = None) -> str:
     """Return one episode as an interactive page."""
     refuse_empty([episode])
-    figure = episode_panels(episode, expected)
-    problem = episode.problem
-    seed = "" if episode.seed is None else f", seed {episode.seed}"
-    title = f"{episode.policy} on {problem.n_arms} arms, horizon {problem.horizon}{seed}"
     text = (
         f"Lost in this episode: {episode.running_loss[-1]:.4f}. No policy is expected to earn more "
-        f"than {episode.upper_bound:.4f}. {points_text(problem)} Click on names to hide "
+        f"than {episode.upper_bound:.4f}. {points_text(episode.problem)} Click on names to hide "
         "them, twice to see one alone."
     )
     if episode.deployed:
-        text += f" Deployed after the last stage: {problem.arms[episode.pulled[-1][0]].name}."
-    return figure_page(named_below(figure), title, text)
+        text += f" Deployed after the last stage: {_last_name(episode)}."
+    figure = draw_chart(episode_chart(episode, expected), interactive=True)
+    return figure_page(figure, _title(episode), text)
 
 
-def episode_panels(
-    episode: Episode, expected: npt.ArrayLike | None = None, *, first: str = "value of information"
-) -> Any:
-    """Return one episode as a plotly figure; `first` is the title of the first panel."""
-    titles = (first, "expected reward", "index and price", "loss so far")
-    figure = new_panels(titles, heights=[220.0, 220.0, 440.0, 220.0])
-    styles = arm_styles([episode])
-    named: set[str] = set()
-    fresh = fresh_groups([episode])
-    for line in lines_of(episode):
-        if not line.fresh or line.group in fresh:
-            _add_line(figure, episode, line, styles, named)
-    for arm, style in styles.items():
-        _add_pulls(figure, episode, arm, style)
-    _add_price(figure, episode)
-    _add_loss(figure, episode, expected)
-    whole_stages(figure, episode.stages)
-    return figure
+def _title(episode: Episode) -> str:
+    problem = episode.problem
+    seed = "" if episode.seed is None else f", seed {episode.seed}"
+    return f"{episode.policy} on {problem.n_arms} arms, horizon {problem.horizon}{seed}"
 
 
-def _terms(episode: Episode) -> tuple[Floats, Floats, Floats]:
-    """Return the values of the three upper panels, each (stages, arms)."""
-    return episode.value_of_information, episode.expected_reward, episode.index
+def _last_name(episode: Episode) -> str:
+    return episode.problem.arms[episode.pulled[-1][0]].name
 
 
-def _hover(episode: Episode) -> str:
-    """Return the hover template of an arm."""
-    return HOVER if episode.problem.is_binary else HOVER.replace(COUNTED, SEEN)
+# -- panels -------------------------------------------------------------------------------------
 
 
-def _numbers(episode: Episode, arm: int, stages: npt.NDArray[np.int64]) -> list[list[float | str]]:
-    """Return the hover data of an arm, by stage."""
-    columns = [
-        episode.good,
-        episode.pulls,
-        episode.expected_reward,
-        episode.value_of_information,
-        episode.index,
-    ]
-    numbers = [column[stages, arm] for column in columns]
-    rows = np.column_stack([*numbers, episode.prices[stages]]).round(6).tolist()
-    if episode.seen:
-        return [
-            [rounded(episode.seen[t][arm]), *row[1:]] for t, row in zip(stages, rows, strict=True)
-        ]
-    return [[int(good), int(pulls), *rest] for good, pulls, *rest in rows]
+def episode_chart(episode: Episode, expected: npt.ArrayLike | None = None) -> Chart:
+    """Return the panels of one episode: two terms, the index with the price, the loss."""
+    terms = _term_panels(episode, arm_styles([episode]))
+    return Chart("", "stage", (*terms, _loss_panel(episode, expected)))
 
 
-def _add_line(
-    figure: Any, episode: Episode, line: Line, styles: dict[int, Style], named: set[str]
-) -> None:
-    """Add one curve to the three upper panels, with one legend entry."""
-    if line.fresh:
-        shown = name = fresh_label(episode.problem, line.group)
-        dash, key = PLOTLY_DASHES[DASHES[line.group % len(DASHES)]], f"group {line.group}"
-        colour = FRESH_COLOUR
-    else:
-        name, (colour, dashes, _) = episode.problem.arms[line.arm].name, styles[line.arm]
-        shown, dash, key = short_name(name), PLOTLY_DASHES[dashes], f"arm {line.arm}"
+def _term_panels(
+    episode: Episode, styles: dict[int, Style], *, scale: float = 1.0
+) -> tuple[Panel, ...]:
+    """Return value of information, expected reward, and index with price; scale: of points."""
+    fresh, played = fresh_groups([episode]), _played(episode)
+    lines = [line for line in lines_of(episode) if not line.fresh or line.group in fresh]
+    size = scale * float(np.clip(260.0 / played, 3.0, 6.5))
+
+    def drawn(values: Floats) -> list[Series]:
+        pulls = [_pulls(episode, values, arm, style, size) for arm, style in styles.items()]
+        curves = [_curve(episode, values, line, styles) for line in lines]
+        return [*curves, *(series for series in pulls if series.at.size)]
+
+    price = _stages_curve("price of a pull", episode.prices[:played], PRICE_COLOUR, width=3.5)
+    index = [*_losses(episode), replace(price, opacity=0.65), *drawn(episode.index)]
+    return (
+        Panel("value of\ninformation", tuple(drawn(episode.value_of_information)), (), False, 0.75),
+        Panel("expected\nreward", tuple(drawn(episode.expected_reward)), (), False, 0.75),
+        Panel("index and price", tuple(index), (), False, 1.4),
+    )
+
+
+def _played(episode: Episode) -> int:
+    return min(episode.stages, episode.problem.horizon)
+
+
+def _stages_curve(
+    name: str, values: Floats, colour: str, *, width: float = 1.5, dashes: str = "solid"
+) -> Series:
+    return Series(name, Style(colour, dashes), np.arange(float(len(values))), values, width=width)
+
+
+def _curve(episode: Episode, values: Floats, line: Line, styles: dict[int, Style]) -> Series:
+    """Return the curve of an arm, or that of fresh arms."""
     stages = np.arange(episode.stages)[line.stages]
-    numbers = _numbers(episode, line.arm, stages)
-    for row, values in enumerate(_terms(episode), start=1):
-        figure.add_scatter(
-            x=stages.tolist(),
-            y=values[stages, line.arm].tolist(),
-            mode="lines",
-            name=as_text(shown),
-            legendgroup=key,
-            showlegend=key not in named,
-            line={"color": colour, "width": 1.6, "dash": dash},
-            meta=as_text(name),
-            customdata=numbers,
-            hovertemplate=_hover(episode),
-            row=row,
-            col=1,
-        )
-        named.add(key)
+    if line.fresh:
+        name = title = fresh_label(episode.problem, line.group)
+        style, key = Style(FRESH_COLOUR, DASHES[line.group % len(DASHES)]), f"group {line.group}"
+    else:
+        title = episode.problem.arms[line.arm].name
+        name, style, key = short_name(title), styles[line.arm], f"arm {line.arm}"
+    hover = _hover(episode, line.arm, stages, title)
+    at, shown = stages.astype(float), values[stages, line.arm]
+    return Series(name, style, at, shown, width=1.4, opacity=0.9, key=key, hover=hover)
 
 
-def _add_pulls(figure: Any, episode: Episode, arm: int, style: Style) -> None:
-    """Add the pulls of an arm: filled points for good outcomes, open for bad."""
-    stages = np.flatnonzero(episode.was_pulled[: episode.problem.horizon, arm])
-    if not stages.size:  # pulled as a deployment only
-        return
-    outcomes = [episode.favourable[t][episode.pulled[t].index(arm)] for t in stages]
-    better, worse = pull_labels(episode.problem)
-    name, numbers = as_text(episode.problem.arms[arm].name), _numbers(episode, arm, stages)
-    size = float(np.clip(260.0 / episode.stages, 3.0, 8.0))
-    fills = [style.colour if good else TRANSPARENT for good in outcomes]
-    for row, values in enumerate(_terms(episode), start=1):
-        figure.add_scatter(
-            x=stages.tolist(),
-            y=values[stages, arm].tolist(),
-            mode="markers",
-            marker={"color": fills, "size": size, "line": {"color": style.colour, "width": 1.2}},
-            legendgroup=f"arm {arm}",
-            showlegend=False,
-            name=name,
-            meta=name,
-            text=[better if good else worse for good in outcomes],
-            customdata=numbers,
-            hovertemplate="%{text}<br>" + _hover(episode),
-            row=row,
-            col=1,
-        )
+def _pulls(episode: Episode, values: Floats, arm: int, style: Style, size: float) -> Series:
+    """Return the pulls of an arm: points that are filled if the outcome was good or as expected.
+
+    Over long horizons a thick line along the stages at which an arm is pulled, instead.
+    """
+    played, name = _played(episode), episode.problem.arms[arm].name
+    stages = np.flatnonzero(episode.was_pulled[:played, arm])
+    if played > MOST_MARKED:
+        stages = np.minimum(stages[:, None] + [0, 1, 1], played - 1)
+        at, shown = stages.astype(float), values[stages, arm]
+        at[:, 2] = shown[:, 2] = np.nan  # gaps between pieces
+        hover, style = _hover(episode, arm, stages.ravel(), name), Style(style.colour, DASHES[0])
+        kind: dict[str, Any] = {"width": 2.2}
+    else:
+        at, shown = stages.astype(float), values[stages, arm]
+        good = [episode.favourable[t][episode.pulled[t].index(arm)] for t in stages]
+        text = pull_labels(episode.problem)
+        outcomes = [text[0] if outcome else text[1] for outcome in good]
+        hover = _hover(episode, arm, stages, name, outcomes)
+        kind = {"kind": "points", "width": size, "filled": np.array(good, dtype=np.bool_)}
+        style = Style(style.colour, DASHES[0])
+    key = f"arm {arm}"
+    called = short_name(name)
+    return Series(called, style, at.ravel(), shown.ravel(), key=key, hover=hover, **kind)
 
 
-def _add_price(figure: Any, episode: Episode) -> None:
-    """Add the price and bars for the loss."""
-    played = min(episode.stages, episode.problem.horizon)
-    add_curve(figure, 3, episode.prices[:played], "price of a pull", PRICE_COLOUR, width=4)
+def _losses(episode: Episode) -> list[Series]:
+    """Return spans from the price to pulled arms below it, and to other arms above it."""
+    played, names = _played(episode), [as_text(arm.name) for arm in episode.problem.arms]
     excess, pulled = episode.excess[:played], episode.was_pulled[:played]
+    spans = []
     for name, lost, colour in (
         ("shortfall", pulled & (excess < 0.0), SHORTFALL_COLOUR),
         ("congestion", ~pulled & (excess > 0.0), CONGESTION_COLOUR),
     ):
-        stages, arms = np.nonzero(lost)
-        figure.add_bar(
-            x=stages.tolist(),
-            y=excess[stages, arms].tolist(),
-            base=episode.prices[stages].tolist(),
-            width=0.72,
-            name=name,
-            marker={"color": colour, "line": {"width": 0}},
-            opacity=0.3,
-            text=[as_text(episode.problem.arms[arm].name) for arm in arms],
-            textposition="none",
-            customdata=np.abs(excess[stages, arms]).round(6).tolist(),
-            hovertemplate=f"{name} at stage %{{x}}: %{{customdata:.4f}} (%{{text}})<extra></extra>",
-            row=3,
-            col=1,
+        at, arms = np.nonzero(lost)
+        sizes = np.abs(excess[at, arms]).round(6).tolist()
+        numbers = [[size, names[arm]] for size, arm in zip(sizes, arms, strict=True)]
+        spans.append(
+            Series(
+                name,
+                Style(colour, DASHES[0]),
+                at.astype(float),
+                episode.index[at, arms],
+                kind="spans",
+                width=0.72 if played <= MOST_MARKED else 1.0,
+                opacity=SHADED,
+                base=episode.prices[at],
+                hover=Hover(SPAN_HOVER, numbers),
+            )
         )
-    figure.update_layout(barmode="overlay")
+    return spans
 
 
-def _add_loss(figure: Any, episode: Episode, expected: npt.ArrayLike | None) -> None:
-    add_curve(figure, 4, episode.running_loss, "loss in this episode", NEUTRAL_COLOUR)
-    for name, values, colour in (
-        ("shortfall so far", episode.shortfall, SHORTFALL_COLOUR),
-        ("congestion so far", episode.congestion, CONGESTION_COLOUR),
-    ):
-        add_curve(figure, 4, np.cumsum(values), name, colour, width=1.2)
+def _loss_panel(episode: Episode, expected: npt.ArrayLike | None) -> Panel:
+    """Return cumulative shortfall plus congestion, and the expected loss."""
+    none = episode.running_loss[-1] <= NO_LOSS
+    total = np.zeros(episode.stages) if none else episode.running_loss
+    series = [_stages_curve("loss in this episode", total, NEUTRAL_COLOUR)]
     if expected is not None:
         line = checked_expected(episode, expected)
-        add_curve(figure, 4, line, "expected loss", NEUTRAL_COLOUR, dash="dash")
-    elif episode.running_loss[-1] <= NO_LOSS:
-        figure.update_yaxes(range=[-0.04, 1.0], row=4, col=1)
+        series.append(_stages_curve("expected loss", line, NEUTRAL_COLOUR, dashes="dashed"))
+    for name, loss, colour in (
+        ("shortfall", episode.shortfall, SHORTFALL_COLOUR),
+        ("congestion", episode.congestion, CONGESTION_COLOUR),
+    ):
+        bars = _stages_curve(name, 0.0 * total if none else np.cumsum(loss), colour)
+        series.append(replace(bars, kind="bars", opacity=SHADED))
+    return Panel("loss so far", (*series, *_samples(episode)), (), False, 0.75)
+
+
+def _samples(episode: Episode) -> list[Series]:
+    """Return samples of filled and open points, or of thick lines, for the legend."""
+    nothing, style = np.array([np.nan]), Style(NEUTRAL_COLOUR, DASHES[0])
+    if _played(episode) > MOST_MARKED:
+        return [Series("pulled (thick)", style, nothing, nothing, width=3.0)]
+    marks = zip(pull_labels(episode.problem), (True, False), strict=True)
+    return [
+        Series(name, style, nothing, nothing, None, "points", 6.0, filled=np.array([good]))
+        for name, good in marks
+    ]
+
+
+def _hover(
+    episode: Episode,
+    arm: int,
+    stages: npt.NDArray[np.int64],
+    name: str,
+    outcomes: Sequence[str] = (),
+) -> Hover:
+    """Return what a page shows of an arm at stages."""
+    good, pulls = episode.good[stages, arm].tolist(), episode.pulls[stages, arm].tolist()
+    seen = [rounded(episode.seen[t][arm]) for t in stages] if episode.seen else good
+    terms = (episode.expected_reward, episode.value_of_information, episode.index)
+    columns = np.column_stack([*(term[stages, arm] for term in terms), episode.prices[stages]])
+    rows = zip(seen, pulls, columns.round(6).tolist(), outcomes or [""] * len(good), strict=True)
+    template = HOVER if episode.problem.is_binary else HOVER.replace(COUNTED, SEEN)
+    if outcomes:
+        template = "%{customdata[6]}<br>" + template
+    return Hover(template, [[one, n, *terms, text] for one, n, terms, text in rows], name)

@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import io
 import pickle
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
 from ..support import write_whole
-from .charts import Chart, Panel, shifts
+from .charts import Chart, Panel, Series, shifts
 from .palette import DARK_GROUND, DARK_TEXT
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure, SubFigure
 
 DPI = 150
 DARK_ENDING = "-dark"
 WIDTH = 6.4  # inches: letters stay readable where the figure is as wide as a phone
 CURVES, ROW, AROUND = 3.4, 0.17, 1.1  # inches: a panel, a point in a row, what is around
 MOST_INCHES = 8.0  # of all panels of curves
+WIDER, SMALLER = 1.35, 0.6  # two charts side by side: the figure, and their panels
+MOST_NAMED = 30  # names in a legend
 LEGEND_COLUMNS, LEGEND_LETTERS = 3, 94  # at most; letters beside each other in all
 LEGEND_SAMPLE = 11  # letters that a line and the space around it take
 
@@ -43,15 +45,24 @@ def new_figure(figsize: tuple[float, float]) -> Figure:
 
 def legend_below(figure: Figure, handles: Iterable[Any], labels: Iterable[str]) -> None:
     """Add a legend below all panels."""
-    names = list(labels)
+    names, lines = list(labels), list(handles)
+    if len(names) > MOST_NAMED:
+        more = len(names) - MOST_NAMED
+        names[MOST_NAMED:], lines[MOST_NAMED:] = [f"… and {more} more"], [_nothing()]
     figure.legend(
-        list(handles),
+        lines,
         names,
         loc="outside lower center",
         ncols=_columns(names),
         fontsize="small",
         handlelength=3.2,
     )
+
+
+def _nothing() -> Any:
+    from matplotlib.lines import Line2D
+
+    return Line2D([], [], linestyle="none")
 
 
 def _columns(names: list[str]) -> int:
@@ -136,28 +147,26 @@ def _is_one_colour(value: object) -> TypeGuard[str | tuple[float, float, float, 
 
 def matplotlib_chart(chart: Chart) -> Figure:
     """Draw a chart by matplotlib, with the legend below."""
-    curves = not chart.panels[0].rows
-    heights = [_height(panel) for panel in chart.panels]
-    if curves:
-        heights = [height * min(1.0, MOST_INCHES / sum(heights)) for height in heights]
-    figure = new_figure(figsize=(WIDTH, AROUND + sum(heights)))
-    panels = figure.subplots(len(heights), 1, squeeze=False, sharex=curves, height_ratios=heights)[
-        :, 0
-    ]
-    for axes, panel in zip(panels, chart.panels, strict=True):
-        (_draw_rows if panel.rows else _draw_curves)(axes, panel)
-    if curves:
-        panels[-1].set_xlabel(chart.along)
-        panels[-1].locator_params(axis="x", integer=True)
-        bars = [height.at for panel in chart.panels for height, _ in panel.stacked()]
-        panels[-1].set_xlim(*((bars[0][0] - 0.5, bars[0][-1] + 0.5) if bars else (0, None)))
-        figure.align_ylabels(panels)
-    figure.suptitle(literal(chart.title), fontsize="medium")
-    handles = {
-        name: line
-        for axes in panels
-        for line, name in zip(*axes.get_legend_handles_labels(), strict=True)
-    }
+    return matplotlib_charts([chart])
+
+
+def matplotlib_charts(charts: Sequence[Chart], title: str = "") -> Figure:
+    """Draw charts with panels of equal heights, two of them side by side, with one legend below."""
+    panels, alone = charts[0].panels, len(charts) == 1
+    heights = np.array([_height(panel) for panel in panels])
+    if not panels[0].rows:
+        heights *= min(1.0, MOST_INCHES / heights.sum()) if alone else SMALLER
+    rows, wide = -(-len(charts) // 2), WIDTH if alone else WIDER * WIDTH
+    figure = new_figure(figsize=(wide, AROUND + rows * float(heights.sum())))
+    parts = [figure] if alone else figure.subfigures(rows, 2, wspace=0.03, squeeze=False).flat
+    for part, chart in zip(parts, charts, strict=False):
+        _draw_panels(part, chart, heights.tolist())
+    if title:
+        figure.suptitle(literal(title), fontsize="medium")
+    handles: dict[str, Any] = {}
+    for axes in reversed(figure.axes):  # what is in all panels comes last, such as arms
+        for line, name in zip(*axes.get_legend_handles_labels(), strict=True):
+            handles.setdefault(name, line)
     legend_below(figure, handles.values(), handles)
     return figure
 
@@ -166,6 +175,23 @@ def _height(panel: Panel) -> float:
     if panel.rows:
         return 0.7 + ROW * len(panel.rows) * (len(panel.series) + 1)
     return CURVES * panel.height
+
+
+def _draw_panels(figure: Figure | SubFigure, chart: Chart, heights: list[float]) -> None:
+    curves = not chart.panels[0].rows
+    panels = figure.subplots(len(heights), 1, squeeze=False, sharex=curves, height_ratios=heights)[
+        :, 0
+    ]
+    for axes, panel in zip(panels, chart.panels, strict=True):
+        (_draw_rows if panel.rows else _draw_curves)(axes, panel)
+    if curves:
+        panels[-1].set_xlabel(chart.along)
+        panels[-1].locator_params(axis="x", integer=True)
+        marks = np.hstack([np.empty(0), *(one.at for one in chart.series if one.kind != "curve")])
+        ends = (np.nanmin(marks) - 0.5, np.nanmax(marks) + 0.5) if marks.size else (0.0, None)
+        panels[-1].set_xlim(*ends)
+        figure.align_ylabels(panels)
+    figure.suptitle(literal(chart.title), fontsize="medium")
 
 
 def _draw_curves(axes: Axes, panel: Panel) -> None:
@@ -179,25 +205,61 @@ def _draw_curves(axes: Axes, panel: Panel) -> None:
             alpha=bars.opacity,
             label=literal(bars.name),
         )
-    for curve in panel.series:
-        if curve.kind == "curve":
-            axes.plot(
-                curve.at,
-                curve.values,
-                label=literal(curve.name),
-                color=curve.style.colour,
-                linestyle=curve.style.dashes,
-                linewidth=curve.width,
-                alpha=curve.opacity,
-            )
-        if curve.band is not None:
-            axes.fill_between(
-                curve.at, *curve.band, color=curve.style.colour, alpha=0.18, linewidth=0
-            )
+    for series in panel.series:
+        label = literal(series.name)
+        if series.kind == "curve":
+            _draw_curve(axes, series, label)
+        elif series.kind == "points":
+            _draw_points(axes, series, label)
+        elif series.kind == "spans":
+            _draw_spans(axes, series, label)
     axes.set_ylabel(panel.label)
     if panel.from_zero:
         axes.set_ylim(0, None)
     axes.grid(alpha=0.25)
+
+
+def _draw_curve(axes: Axes, curve: Series, label: str) -> None:
+    axes.plot(
+        curve.at,
+        curve.values,
+        label=label,
+        color=curve.style.colour,
+        linestyle=curve.style.dashes,
+        linewidth=curve.width,
+        alpha=curve.opacity,
+    )
+    if curve.band is not None:
+        axes.fill_between(curve.at, *curve.band, color=curve.style.colour, alpha=0.18, linewidth=0)
+
+
+def _draw_points(axes: Axes, points: Series, label: str) -> None:
+    filled = np.ones(points.at.shape, np.bool_) if points.filled is None else points.filled
+    for some, fill in ((filled, points.style.colour), (~filled, "white")):
+        if some.any():
+            axes.plot(
+                points.at[some],
+                points.values[some],
+                label=label,
+                linestyle="none",
+                marker=points.style.marker,
+                markersize=points.width,
+                markeredgecolor=points.style.colour,
+                markerfacecolor=fill,
+                markeredgewidth=min(1.2, 0.25 * points.width),
+            )
+
+
+def _draw_spans(axes: Axes, spans: Series, label: str) -> None:
+    """Draw rectangles; several over each other make the colour darker."""
+    from matplotlib.collections import PolyCollection
+
+    assert spans.base is not None
+    left, right = spans.at - spans.width / 2.0, spans.at + spans.width / 2.0
+    low, high = np.minimum(spans.values, spans.base), np.maximum(spans.values, spans.base)
+    corners = np.array([[left, left, right, right], [low, high, high, low]]).T
+    colour = {"facecolor": spans.style.colour, "edgecolor": "none", "alpha": spans.opacity}
+    axes.add_collection(PolyCollection(list(corners), label=label, **colour))  # type: ignore[arg-type]
 
 
 def _draw_rows(axes: Axes, panel: Panel) -> None:

@@ -32,6 +32,7 @@ from .palette import (
     Style,
     policy_styles,
 )
+from .web_pages import draw_chart, figure_page
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -46,17 +47,6 @@ DRAWN = {
     "reject": "P(declared better): power, or type I error",
     "select_best": "P(a best arm is selected)",
 }
-
-
-def draw_chart(chart: Chart, interactive: bool = False) -> Figure | Any:
-    """Draw a chart by matplotlib, or by plotly if interactive."""
-    if interactive:
-        from .web_pages import plotly_chart
-
-        return plotly_chart(chart)
-    from .plots import matplotlib_chart
-
-    return matplotlib_chart(chart)
 
 
 def regret_figure(simulation: Simulation, *, interactive: bool = False) -> Figure | Any:
@@ -271,14 +261,13 @@ def market_panels(market: Demand) -> tuple[Panel, ...]:
 
 def market_page(market: Demand) -> str:
     """Return the market as an interactive page."""
-    from .web_pages import figure_page, plotly_chart
-
     problem, shown = market.problem, market.problem.horizon
     title = f"the market of {problem.n_arms} arms, horizon {shown}"
     text = "Expected numbers, with the pulls of every stage sold in order of index."
     if problem.stages > shown:
         text += f" Price of the deployment: {market.prices[-1]:.4f}."
-    return figure_page(plotly_chart(Chart("", "stage", market_panels(market))), title, text)
+    figure = draw_chart(Chart("", "stage", market_panels(market)), interactive=True)
+    return figure_page(figure, title, text)
 
 
 # -- batches ------------------------------------------------------------------------------------

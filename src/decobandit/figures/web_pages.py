@@ -1,4 +1,4 @@
-"""Figures of plotly and interactive pages: charts, episodes, markets; needs the extra `plot`.
+"""Interactive pages, and how plotly draws a chart; needs the extra `plot`.
 
 A page holds everything it needs and asks no other host for anything; its content security policy
 says so to the browser. Names of arms come from users: they are escaped wherever they appear.
@@ -14,8 +14,9 @@ import numpy as np
 from markupsafe import Markup
 
 from ..support import Floats, write_whole
-from .charts import Chart, Panel, Series, shifts
+from .charts import Chart, Hover, Panel, Series, shifts
 from .palette import NEUTRAL_COLOUR
+from .plots import matplotlib_chart
 from .report_page import render_page
 
 TRANSPARENT = "rgba(0,0,0,0)"
@@ -29,6 +30,9 @@ LEGEND_BELOW: dict[str, Any] = {
     "entrywidth": 0.5,
     "entrywidthmode": "fraction",
     "font": {"size": 11},
+    "groupclick": "togglegroup",
+    "tracegroupgap": 0,
+    "traceorder": "normal",
 }
 TITLE = 30  # pixels
 SYMBOLS = {
@@ -56,74 +60,6 @@ def save_page(page: str, file: str | Path) -> None:
     write_whole(file, page)
 
 
-# -- what all are made of ----------------------------------------------------------------------
-
-
-def new_panels(
-    titles: tuple[str, ...],
-    heights: list[float],
-    *,
-    along: str = "stage",
-    apart: float = 34.0,
-    below: float = 50.0,
-) -> Any:
-    """Return plotly panels below each other, for white and dark pages.
-
-    Heights, the distance of panels and the room below them are in pixels. Panels share their
-    horizontal axis, called `along`, if there is a name for it.
-    """
-    try:
-        from plotly.subplots import make_subplots
-    except ImportError:
-        raise ImportError(
-            'interactive figures need plotly; install it with: pip install "decobandit[plot]"'
-        ) from None
-    rows = len(titles)
-    inside = sum(heights) + apart * (rows - 1)
-    figure = make_subplots(
-        rows=rows,
-        cols=1,
-        shared_xaxes=bool(along),
-        row_heights=heights,
-        vertical_spacing=apart / inside,
-    )
-    for row, title in enumerate(titles, start=1):
-        figure.update_yaxes(title_text=title, row=row, col=1)
-    figure.update_xaxes(title_text=along, row=rows, col=1)
-    axis = {"gridcolor": GRID, "zerolinecolor": GRID, "linecolor": GRID}
-    figure.update_xaxes(axis)
-    figure.update_yaxes(axis)
-    figure.update_layout(
-        height=inside + below + ABOVE,
-        template="none",
-        hovermode="closest",
-        margin={"l": 70, "r": 20, "t": ABOVE, "b": below},
-        paper_bgcolor=TRANSPARENT,
-        plot_bgcolor=TRANSPARENT,
-        font={"color": NEUTRAL_COLOUR},
-        legend={"groupclick": "togglegroup", "tracegroupgap": 0, "traceorder": "normal"},
-    )
-    return figure
-
-
-def named_below(figure: Any) -> Any:
-    """Move the legend below the figure, in two columns."""
-    names = sum(trace.showlegend is not False for trace in figure.data)
-    room = 12.0 + LEGEND_ROW * -(-names // 2)
-    below = figure.layout.margin.b + room
-    return figure.update_layout(
-        height=figure.layout.height + room,
-        margin={"l": 56, "r": 8, "b": below},
-        legend=LEGEND_BELOW,
-    )
-
-
-def whole_stages(figure: Any, stages: int) -> None:
-    """Show integer stages only, if there are few."""
-    if stages <= FEW_STAGES:
-        figure.update_xaxes(dtick=1)
-
-
 def figure_page(figure: Any, title: str, text: str = "") -> str:
     """Return a plotly figure as a self-contained page."""
     drawn = figure.to_html(
@@ -143,63 +79,76 @@ def as_text(name: str) -> str:
     return escape(name).replace("$", "&#36;").replace("%", "&#37;")
 
 
-def add_curve(
-    figure: Any,
-    row: int,
-    values: Floats,
-    name: str,
-    colour: str,
-    *,
-    width: float = 1.8,
-    dash: str = "solid",
-) -> None:
-    """Add a curve over the stages to a panel."""
-    figure.add_scatter(
-        x=list(range(len(values))),
-        y=values.tolist(),
-        mode="lines",
-        name=as_text(name),
-        line={"color": colour, "width": width, "dash": dash},
-        meta=as_text(name),
-        hovertemplate="%{meta}, stage %{x}: %{y:.4f}<extra></extra>",
-        row=row,
-        col=1,
-    )
-
-
 # -- charts -------------------------------------------------------------------------------------
 
 
+def draw_chart(chart: Chart, interactive: bool = False) -> Any:
+    """Return a chart as a figure of matplotlib, or of plotly if interactive."""
+    return plotly_chart(chart) if interactive else matplotlib_chart(chart)
+
+
 def plotly_chart(chart: Chart) -> Any:
-    """Draw a chart by plotly."""
-    rows = bool(chart.panels[0].rows)
-    labels = tuple("" if rows else panel.label for panel in chart.panels)
-    lines = -(-len(chart.names) // 2)  # of the legend, in two columns
-    figure = new_panels(
-        labels,
-        heights=[_height(panel) for panel in chart.panels],
-        along=chart.along,
-        apart=60.0 if rows else 24.0,
-        below=60.0 + LEGEND_ROW * lines,
-    )
+    """Draw a chart by plotly, for white and dark pages."""
+    figure = _panels(chart)
     named: set[str] = set()
     for number, panel in enumerate(chart.panels, start=1):
         offsets = shifts(len(panel.series)) if panel.rows else np.zeros(len(panel.series))
         for shift, series in zip(offsets, panel.series, strict=True):
-            shown = {"showlegend": series.name not in named, "row": number, "col": 1}
+            if series.values.size and not np.isfinite(series.values).any():
+                continue  # a sample for the legend
+            shown = {"showlegend": series.name not in named}
             named.add(series.name)
-            if panel.rows:
-                _add_points(figure, series, float(shift), shown)
-            elif series.kind == "bars":
-                _add_bars(figure, series, shown)
-            else:
-                _add_values(figure, series, shown)
+            place = {"row": number, "col": 1}
+            figure.add_trace(_trace(panel, series, float(shift)) | shown, **place)
+            if not panel.rows and series.band is not None:
+                figure.add_trace(_band(series), **place)
         if panel.rows:
             _name_rows(figure, number, panel)
         elif panel.from_zero:
             figure.update_yaxes(rangemode="tozero", row=number, col=1)
-    figure.update_layout(legend=LEGEND_BELOW, barmode="stack", bargap=0)
     return _titled(figure, chart.title) if chart.title else figure
+
+
+def _panels(chart: Chart) -> Any:
+    """Return empty panels below each other, with room for the legend; sizes are in pixels."""
+    try:
+        from plotly.subplots import make_subplots
+    except ImportError:
+        raise ImportError(
+            'interactive figures need plotly; install it with: pip install "decobandit[plot]"'
+        ) from None
+    rows, number = bool(chart.panels[0].rows), len(chart.panels)
+    heights = [_height(panel) for panel in chart.panels]
+    apart, below = 60.0 if rows else 24.0, 60.0 + LEGEND_ROW * -(-len(chart.names) // 2)
+    inside = sum(heights) + apart * (number - 1)
+    figure = make_subplots(
+        rows=number,
+        cols=1,
+        shared_xaxes=not rows,
+        row_heights=heights,
+        vertical_spacing=apart / inside,
+    )
+    axis = {"gridcolor": GRID, "zerolinecolor": GRID, "linecolor": GRID}
+    figure.update_xaxes(axis)
+    figure.update_yaxes(axis)
+    if not rows:
+        for row, panel in enumerate(chart.panels, start=1):
+            figure.update_yaxes(title_text=panel.label.replace("\n", "<br>"), row=row, col=1)
+        figure.update_xaxes(title_text=chart.along, row=number, col=1)
+        if max((series.at.size for series in chart.series), default=0) <= FEW_STAGES:
+            figure.update_xaxes(dtick=1)
+    return figure.update_layout(
+        height=inside + below + ABOVE,
+        template="none",
+        hovermode="closest",
+        margin={"l": 70, "r": 20, "t": ABOVE, "b": below},
+        paper_bgcolor=TRANSPARENT,
+        plot_bgcolor=TRANSPARENT,
+        font={"color": NEUTRAL_COLOUR},
+        legend=LEGEND_BELOW,
+        barmode="stack",  # spans have a base and are not stacked
+        bargap=0,
+    )
 
 
 def _titled(figure: Any, title: str) -> Any:
@@ -217,64 +166,74 @@ def _height(panel: Panel) -> float:
     return 300.0 * panel.height
 
 
-def _legend(series: Series) -> dict[str, Any]:
-    """Return the name of a trace, for legend and hover."""
-    name = as_text(series.name)
-    return {"name": name, "legendgroup": name, "meta": name}
+def _numbers(values: Floats) -> list[float | None]:
+    """Return values for JSON, None in gaps."""
+    return [None if np.isnan(value) else value for value in values.tolist()]
 
 
-def _add_values(figure: Any, series: Series, shown: dict[str, Any]) -> None:
-    at, values, style = series.at.tolist(), series.values, series.style
-    dash = PLOTLY_DASHES[style.dashes]
-    figure.add_scatter(
-        x=at,
-        y=values.tolist(),
-        mode="lines",
-        line={"color": style.colour, "width": 1.2 * series.width, "dash": dash},
-        hovertemplate="%{meta}, %{x}: %{y:.4f}<extra></extra>",
-        **_legend(series),
-        **shown,
-    )
-    if series.band is not None:
-        low, high = series.band
-        figure.add_scatter(
-            x=[*at, *at[::-1]],
-            y=[*high.tolist(), *low[::-1].tolist()],
-            fill="toself",
-            mode="none",
-            fillcolor=style.colour,
-            opacity=0.15,
-            hoverinfo="skip",
-            **_legend(series),
-            **shown | {"showlegend": False},
-        )
+def _trace(panel: Panel, series: Series, shift: float) -> dict[str, Any]:
+    """Return a series as plotly takes it."""
+    name, hover = as_text(series.name), series.hover
+    style, colour = series.style, series.style.colour
+    trace: dict[str, Any] = {
+        "type": "scatter",
+        "mode": "markers",
+        "x": _numbers(series.at),
+        "y": _numbers(series.values),
+        "name": name,
+        "legendgroup": series.key or name,
+        "meta": name,
+        "hovertemplate": "%{meta}, %{x}: %{y:.4f}<extra></extra>",
+    }
+    if isinstance(hover, Hover):
+        template = f"{hover.template}<extra></extra>"
+        meta = as_text(hover.title or series.name)
+        trace |= {"hovertemplate": template, "customdata": hover.numbers, "meta": meta}
+    if panel.rows:
+        errors = None if series.errors is None else series.errors.tolist()
+        return trace | {
+            "x": _numbers(series.values),
+            "y": _numbers(series.at + shift),
+            "marker": {"color": colour, "symbol": SYMBOLS[style.marker], "size": 9},
+            "error_x": {"type": "data", "array": errors, "color": colour, "thickness": 1.5},
+            "hovertemplate": "%{meta}: %{x:.4f}<extra></extra>",
+        }
+    if series.kind == "curve":
+        line = {"color": colour, "width": 1.2 * series.width, "dash": PLOTLY_DASHES[style.dashes]}
+        return trace | {"mode": "lines", "line": line}
+    if series.kind == "points":
+        filled = np.ones(series.at.shape) if series.filled is None else series.filled
+        fills = [colour if fill else TRANSPARENT for fill in filled]
+        edge, size = {"color": colour, "width": 1.2}, 1.25 * series.width
+        return trace | {"marker": {"color": fills, "size": size, "line": edge}}
+    bars = trace | {
+        "type": "bar",
+        "marker": {"color": colour, "line": {"width": 0}},
+        "opacity": series.opacity,
+    }
+    del bars["mode"]
+    if series.base is None:
+        return bars
+    y, base = _numbers(series.values - series.base), _numbers(series.base)
+    return bars | {"y": y, "base": base, "width": series.width}
 
 
-def _add_bars(figure: Any, series: Series, shown: dict[str, Any]) -> None:
-    figure.add_bar(
-        x=series.at.tolist(),
-        y=series.values.tolist(),
-        marker={"color": series.style.colour, "line": {"width": 0}},
-        opacity=series.opacity,
-        hovertemplate="%{meta}, %{x}: %{y:.4f}<extra></extra>",
-        **_legend(series),
-        **shown,
-    )
-
-
-def _add_points(figure: Any, series: Series, shift: float, shown: dict[str, Any]) -> None:
-    colour = series.style.colour
-    errors = None if series.errors is None else series.errors.tolist()
-    figure.add_scatter(
-        x=series.values.tolist(),
-        y=(series.at + shift).tolist(),
-        mode="markers",
-        marker={"color": colour, "symbol": SYMBOLS[series.style.marker], "size": 9},
-        error_x={"type": "data", "array": errors, "color": colour, "thickness": 1.5},
-        hovertemplate="%{meta}: %{x:.4f}<extra></extra>",
-        **_legend(series),
-        **shown,
-    )
+def _band(series: Series) -> dict[str, Any]:
+    assert series.band is not None
+    (low, high), at, name = series.band, series.at.tolist(), as_text(series.name)
+    return {
+        "type": "scatter",
+        "x": [*at, *at[::-1]],
+        "y": [*high.tolist(), *low[::-1].tolist()],
+        "fill": "toself",
+        "mode": "none",
+        "fillcolor": series.style.colour,
+        "opacity": 0.15,
+        "hoverinfo": "skip",
+        "name": name,
+        "legendgroup": series.key or name,
+        "showlegend": False,
+    }
 
 
 def _name_rows(figure: Any, number: int, panel: Panel) -> None:

@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..figures import WIDTH, Style, legend_below, new_figure, policy_style
+from ..figures import Style, policy_style
+from ..figures.charts import Chart, Panel, Series
+from ..figures.plots import matplotlib_charts
 from ..joint import optimum
 from ..problem import Problem, best_mean_reward
 from ..studies import Cell, FinishedCell
@@ -25,13 +27,12 @@ from .published import published
 from .report import Verdict, share_of
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 KNOW_THE_HORIZON = ("deco", "deco-calibrated", "fh-gittins")
 IGNORE_THE_HORIZON = ("thompson", "kl-ucb", "ids")
 WIDE_LINE = "fh-gittins"  # wide and pale: otherwise it and the calibrated index hide each other
-OPTIMUM = Style("black", "dotted", "x")
+OPTIMUM = Style("black", "dotted")
 POLICIES = (*KNOW_THE_HORIZON, *IGNORE_THE_HORIZON)
 
 
@@ -120,59 +121,25 @@ def caption(sizes: Sizes) -> str:
 
 
 def plot(sizes: Sizes, points: Sequence[Point]) -> Figure:
-    """Regret over the horizon (left) and over the stages of the longest one (right)."""
-    figure = new_figure(figsize=(WIDTH, 0.8 + 2.1 * len(sizes.arms)))
-    rows = figure.subplots(len(sizes.arms), 2, squeeze=False, sharex="col", sharey="row")
-    for row, arms in zip(rows, sizes.arms, strict=True):
-        for axes, axis in zip(row, ("horizon", "stage"), strict=True):
-            panel_points = [point for point in points if point.arms == arms and point.axis == axis]
-            _draw(axes, panel_points, axis)
-        row[0].set_ylabel(f"{arms} arms")
-    rows[-1][0].set_xlabel("horizon")
-    rows[-1][1].set_xlabel(f"stage of {max(sizes.horizons)}")
-    figure.suptitle("Expected regret, ± 2 s.e.", fontsize="medium")
-    legend_below(figure, *rows[0][0].get_legend_handles_labels())
-    return figure
+    """Draw regret over the horizon (left) and over the stages of the longest one (right)."""
+    along = {"horizon": "horizon", "stage": f"stage of {max(sizes.horizons)}"}
+    charts = [
+        Chart("", along[axis], tuple(_panel(points, arms, axis) for arms in sizes.arms))
+        for axis in along
+    ]
+    return matplotlib_charts(charts, "Expected regret, ± 2 s.e.")
 
 
-def _draw(axes: Axes, points: Sequence[Point], axis: str) -> None:
-    for policy in dict.fromkeys(point.policy for point in points):
-        curve = sorted((p for p in points if p.policy == policy), key=lambda p: p.stage)
-        x, y = [p.stage for p in curve], np.array([p.regret for p in curve])
-        error = 2.0 * np.array([p.error for p in curve])
-        colour, dashes, marker = OPTIMUM if policy == "optimum" else policy_style(policy)
-        width, alpha, order = (4.0, 0.5, 1.5) if policy == WIDE_LINE else (1.3, 1.0, 2.0)
-        if axis == "stage":
-            axes.plot(
-                x,
-                y,
-                color=colour,
-                linestyle=dashes,
-                linewidth=width,
-                alpha=alpha,
-                zorder=order,
-                label=policy,
-            )
-            axes.fill_between(x, y - error, y + error, color=colour, alpha=0.2, linewidth=0)
-        else:
-            axes.errorbar(
-                x,
-                y,
-                yerr=error,
-                color=colour,
-                linestyle=dashes,
-                linewidth=width,
-                marker=marker,
-                alpha=alpha,
-                zorder=order,
-                elinewidth=1.3,
-                markersize=4,
-                capsize=2,
-                label=policy,
-            )
-    axes.set_xlim(0, None)
-    axes.set_ylim(0, None)
-    axes.grid(alpha=0.25)
+def _panel(points: Sequence[Point], arms: int, axis: str) -> Panel:
+    drawn = [point for point in points if point.arms == arms and point.axis == axis]
+    curves = []
+    for policy in dict.fromkeys(point.policy for point in drawn):
+        curve = sorted((p for p in drawn if p.policy == policy), key=lambda p: p.stage)
+        at, regret, errors = np.array([(p.stage, p.regret, p.error) for p in curve], float).T
+        style = OPTIMUM if policy == "optimum" else policy_style(policy)
+        width, opacity = (4.0, 0.5) if policy == WIDE_LINE else (1.3, 1.0)
+        curves.append(Series(policy, style, at, regret, 2.0 * errors, "curve", width, opacity))
+    return Panel(f"{arms} arms", tuple(curves))
 
 
 # -- the paper's statements about the figure ------------------------------------------------------

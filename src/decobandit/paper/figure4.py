@@ -18,15 +18,9 @@ import numpy as np
 from pydantic import TypeAdapter
 
 from ..bounds import information_bound
-from ..figures import (
-    NEUTRAL_COLOUR,
-    PRICE_COLOUR,
-    WIDTH,
-    Style,
-    legend_below,
-    new_figure,
-    policy_style,
-)
+from ..figures import NEUTRAL_COLOUR, PRICE_COLOUR, Style, policy_style
+from ..figures.charts import Chart, Panel, Series
+from ..figures.plots import matplotlib_chart
 from ..prices import whole_solution
 from ..problem import Problem
 from ..studies import Cell, FinishedCell
@@ -40,8 +34,8 @@ if TYPE_CHECKING:
 
 POLICIES = ("deco", "thompson", "kl-ucb")
 BOUND_LINES = {
-    "price bound": Style(PRICE_COLOUR, "solid", "o"),
-    "information bound": Style(NEUTRAL_COLOUR, "dotted", "o"),
+    "price bound": Style(PRICE_COLOUR, "solid"),
+    "information bound": Style(NEUTRAL_COLOUR, "dotted"),
 }
 QUITE_CLOSE = 1.5  # times the bound, in the paper's words
 BOUNDS = TypeAdapter(dict[str, Regret])  # as they are kept, by the names of BOUND_LINES
@@ -143,33 +137,18 @@ def caption(sizes: Sizes) -> str:
 
 
 def plot(sizes: Sizes, points: Sequence[Point]) -> Figure:
-    """One panel for each horizon; bounds below zero are cut off."""
-    figure = new_figure(figsize=(WIDTH, 0.8 + 3.4 * len(sizes.horizons)))
-    panels = figure.subplots(len(sizes.horizons), 1, squeeze=False)[:, 0]
-    for axes, horizon in zip(panels, sizes.horizons, strict=True):
+    """Draw one panel for each horizon; bounds below zero are cut off."""
+    panels = []
+    for horizon in sizes.horizons:
+        curves = []
         for what in (*POLICIES, *BOUND_LINES):
-            panel_points = [p for p in points if p.horizon == horizon and p.what == what]
+            curve = [p for p in points if p.horizon == horizon and p.what == what]
             style = BOUND_LINES.get(what) or policy_style(what)
-            axes.errorbar(
-                [p.arms for p in panel_points],
-                [p.regret for p in panel_points],
-                yerr=2.0 * np.array([p.error for p in panel_points]),
-                color=style.colour,
-                linestyle=style.dashes,
-                linewidth=1.3,
-                marker=style.marker,
-                markersize=4,
-                capsize=2,
-                label=what,
-            )
-        axes.set_title(f"horizon {horizon}")
-        axes.set_xlabel("number of arms")
-        axes.set_ylabel("expected regret, ± 2 s.e.")
-        axes.set_xlim(0, None)
-        axes.set_ylim(0, None)
-        axes.grid(alpha=0.25)
-    legend_below(figure, *panels[0].get_legend_handles_labels())
-    return figure
+            numbers = np.array([(p.arms, p.regret, p.error) for p in curve], float)
+            at, regret, errors = numbers.reshape(-1, 3).T
+            curves.append(Series(what, style, at, regret, 2.0 * errors))
+        panels.append(Panel(f"horizon {horizon}", tuple(curves)))
+    return matplotlib_chart(Chart("Expected regret, ± 2 s.e.", "number of arms", tuple(panels)))
 
 
 def verdicts(points: Sequence[Point]) -> list[Verdict]:

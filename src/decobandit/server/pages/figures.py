@@ -186,12 +186,13 @@ def path_figure(
     """Draw the paper's Figure 2 for this trial; None before the first recorded stage."""
     if path.stages == 0:
         return None
-    figure = shared.episode_panels(path, expected, first="information")
+    figure = shared.draw_chart(shared.episode_chart(path, expected), interactive=True)
     tree: dict[str, Any] = figure.to_plotly_json()
     tree = _as_lists(tree)
     tree["layout"] |= _layout(dark, 980)
     tree["layout"]["meta"] = {"names": sum(bool(t.get("showlegend", True)) for t in tree["data"])}
     tree["layout"]["showlegend"] = True
+    tree["layout"]["legend"] = {"groupclick": "togglegroup", "tracegroupgap": 0}
     short = short_names([arm.name for arm in path.problem.arms])
     for trace in tree["data"]:
         kind, _, number = trace.get("legendgroup", "").partition(" ")
