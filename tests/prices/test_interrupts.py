@@ -16,7 +16,7 @@ from decobandit.policies import Context
 from decobandit.prices import band_market as market_module
 from decobandit.prices import solve
 from decobandit.prices.band_market import BandMarket
-from decobandit.prices.market import expected_gain, knowing_prices, rough_lower, rough_upper
+from decobandit.prices.market import KnownMeans, rough_lower, rough_upper
 from decobandit.problem import Arm, BetaBernoulli, Problem, Reward, arms_of
 from decobandit.support import workers
 from helpers.examples import KINDS, at_stake, random_prices
@@ -119,14 +119,14 @@ def test_rough_bounds_hold(name: str) -> None:
         upper = rough_upper(arms, problem.pulls, prices)
         assert dual(problem, prices) <= upper
         assert minimum <= upper
-        assert rough_upper(arms, problem.pulls, knowing_prices(arms, problem.pulls)) <= upper
+        assert rough_upper(arms, problem.pulls, KnownMeans(arms).prices(problem.pulls)) <= upper
 
 
 @pytest.mark.parametrize(("good", "bad"), [(1.0, 0.0), (-0.3, 0.9), (0.4, 0.4)])
 def test_expected_gain_is_an_integral_over_the_prior(good: float, bad: float) -> None:
     arm = Arm(name="a", prior=BetaBernoulli(2.5, 0.7), reward=Reward(good=good, bad=bad))
     mu = np.array([-0.5, 0.1, 0.4, 0.55, 0.95, 1.3])
-    found = expected_gain(arms_of(Problem(arms=(arm,), horizon=6)), mu)[0]
+    found = KnownMeans(arms_of(Problem(arms=(arm,), horizon=6))).gain(mu)[0]
     for price, gain in zip(mu, found, strict=True):
         kink = (price - bad) / (good - bad) if good != bad else 0.5
         expected, _ = quad(

@@ -248,7 +248,7 @@ class _Tables(ABC):
         return Terms(reward, total / self.pulls(stage) - reward)
 
     def pulls(self, stage: int) -> int:
-        """Pulls of a unit."""
+        """Return the pulls of a unit."""
         return self.problem.unit if stage < self.problem.horizon else 1
 
 

@@ -16,7 +16,7 @@ from .kernels.flow import fill, finish, move, offer, relaxed_leg
 from .kernels.pricing import Bands, band_leg, begin, bid, reach_leg, step, value_leg
 from .kernels.rounds import clearing_leg, price_leg, stage_price, stage_sale
 from .kernels.smooth import AROUND, soft_clearing, soft_flow, soft_pass, states_before
-from .market import Flow, Level, Market, RoughBounds, knowing_prices, rough_lower, rough_upper
+from .market import Flow, KnownMeans, Level, Market, RoughBounds, rough_lower, rough_upper
 
 STATES_IN_STEP = 640_000  # of a stage; from here on, threads that meet at every stage are faster
 FULL_BAND_STATES = 1_000_000  # below this, storing every state is fastest
@@ -62,48 +62,31 @@ class BandMarket(Market):
         self.bands = self._fresh_bands()
         self._lowest = np.full(self.stages, -np.inf)
         self._highest = np.full(self.stages, np.inf)
+        self._size_up()
 
-    @property
-    def scale(self) -> float:
-        """Largest difference that one outcome can make, now or in a terminal table."""
-        spread = float(np.abs(self.arms.reward_good - self.arms.reward_bad).max())
-        steps = np.abs(np.diff(self.arms.terminal, axis=1))
-        steps[:, np.cumsum(np.arange(1, self.stages + 1)) - 1] = 0.0  # from one row to the next
-        return max(spread, float(steps.max())) or 1.0
+    def _size_up(self) -> None:
+        """Set scales and sizes.
 
-    @property
-    def unit(self) -> float:
-        """Largest reward in size, by which linear programs are scaled."""
-        arms = self.arms
-        return max(float(np.abs(x).max()) for x in (*arms[3:],)) or 1.0
-
-    @property
-    def largest_price(self) -> float:
-        """No price need be larger: all that an arm can gain or lose by one pull more or less.
-
-        An arm made to pull once more can go on as before, ignoring what it saw, so that no other
+        No price need be larger than all that an arm can gain or lose by one pull more or less. An
+        arm made to pull once more can go on as before, ignoring what it saw, so that no other
         stage's pulls change; its reward then changes by at most this much.
         """
-        arms = self.arms
+        arms, slab = self.arms, slab_size(self.stages)
+        spread = float(np.abs(arms.reward_good - arms.reward_bad).max())
+        steps = np.abs(np.diff(arms.terminal, axis=1))
+        steps[:, np.cumsum(np.arange(1, self.stages + 1)) - 1] = 0.0  # from one row to the next
+        self.scale = max(spread, float(steps.max())) or 1.0
+        self.unit = max(float(np.abs(x).max()) for x in (*arms[3:],)) or 1.0
         stakes = np.maximum(np.abs(arms.reward_good), np.abs(arms.reward_bad)).max(axis=0)
-        return 2.0 * float(stakes.sum() + np.abs(arms.terminal).max())
-
-    @property
-    def _in_step(self) -> bool:
-        return bool(self.workers > 1 and self.groups * slab_size(self.stages) >= STATES_IN_STEP)
-
-    @property
-    def short(self) -> bool:
-        return bool(self.groups * self.stages * slab_size(self.stages) <= SHORT_STATES)
-
-    @property
-    def states(self) -> int:
-        return int(self.groups * states_before(self.stages))
-
-    @property
-    def descends(self) -> bool:
-        """Whether all states can be kept."""
-        return self.states <= MOST_SMOOTH_STATES
+        self.largest_price = 2.0 * float(stakes.sum() + np.abs(arms.terminal).max())
+        self.top = float(max(arms.reward_good.max(), arms.reward_bad.max()))
+        self.states = int(self.groups * states_before(self.stages))
+        self.short = self.groups * self.stages * slab <= SHORT_STATES
+        self.descends = self.states <= MOST_SMOOTH_STATES  # all of them are kept
+        self._in_step = self.workers > 1 and self.groups * slab >= STATES_IN_STEP
+        # rewards of good and of bad outcomes: thinning may miss stages with other ones
+        self._rewards = np.concatenate([arms.reward_good, arms.reward_bad])[:, : self.regular]
+        self.follows_coarser = bool(np.all(self._rewards == self._rewards[:, :1]))
 
     def release(self) -> None:
         self._forget_bands()
@@ -112,20 +95,6 @@ class BandMarket(Market):
         return SmoothBands(self)
 
     # Fewer stages
-
-    @property
-    def top(self) -> float:
-        return float(max(self.arms.reward_good.max(), self.arms.reward_bad.max()))
-
-    @property
-    def _rewards(self) -> Floats:
-        """Rewards of good and of bad outcomes, by group and stage."""
-        return np.concatenate([self.arms.reward_good, self.arms.reward_bad])[:, : self.regular]
-
-    @property
-    def follows_coarser(self) -> bool:
-        """Thinning may miss stages with other rewards."""
-        return bool(np.all(self._rewards == self._rewards[:, :1]))
 
     def coarser(self) -> Iterator[Level]:
         """Yield markets with half the stages, a quarter, ..., where these are similar."""
@@ -154,7 +123,7 @@ class BandMarket(Market):
     def rough_bounds(self, prices: Floats) -> RoughBounds:
         """Return bounds that need no pass, by default at prices for known success probabilities."""
         arms, pulls = self.arms, self.pulls
-        mu = prices if prices.size else knowing_prices(arms, pulls)
+        mu = prices if prices.size else KnownMeans(arms).prices(pulls)
         return RoughBounds(mu, rough_upper(arms, pulls, mu), rough_lower(arms, pulls))
 
     # Bands

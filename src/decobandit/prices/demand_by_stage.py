@@ -36,6 +36,7 @@ from .kernels.rounds import margin
 from .solution import DualSolution
 
 AT_PRICE = 1e-4  # an index is at the price within this part of the largest price, in size
+COLUMNS = ("sold_fresh", "sold_touched", "above", "at_price")  # by stage
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -53,13 +54,12 @@ class Demand(Tabular):
 
     def tables(self) -> Tables:
         """`stages`, one row each."""
-        names = ("sold_fresh", "sold_touched", "above", "at_price")
         return {
             "stages": lambda: {
                 "stage": range(len(self.prices)),
                 "pulls": self.problem.pulls,
                 "price": self.prices,
-                **{name: getattr(self, name) for name in names},
+                **{name: getattr(self, name) for name in COLUMNS},
             }
         }
 
@@ -73,10 +73,7 @@ class Demand(Tabular):
             "pulls": self.problem.pulls.tolist(),
             "prices": self.prices.tolist(),
             "fresh_index": dict(zip(groups, self.fresh_index.tolist(), strict=True)),
-            "sold_fresh": self.sold_fresh.tolist(),
-            "sold_touched": self.sold_touched.tolist(),
-            "above": self.above.tolist(),
-            "at_price": self.at_price.tolist(),
+            **{name: getattr(self, name).tolist() for name in COLUMNS},
             "reward": self.reward,
         }
 

@@ -70,9 +70,18 @@ class Level(NamedTuple):
 class Market(ABC):
     """Groups of arms that trade pulls over the stages, with the masses of past rounds."""
 
+    unit: float  # largest reward in size, by which linear programs are scaled
+    scale: float  # of the width of ties
+    largest_price: float  # bound on the size of useful prices
+    states: int  # of groups and stages, counted once per unit
+    short: bool  # whether a few passes take about a second
     points = 0  # states per row of its grids, 0 where all are states
     at_most = False  # whether pulls, and money, need not all be spent: prices are not negative
     most_canonical = 0  # states up to which there are canonical prices
+    left_out = 0.0  # bound on the error of the values of all arms, which is part of the dual
+    top: float | None = None  # best reward, towards which coarser prices are extrapolated
+    descends = False  # whether the smoothed dual is of use in a search
+    follows_coarser = True  # whether coarser prices are better than those of fresh arms in any case
 
     def __init__(self, pulls: Floats, groups: int, regular: int, workers: int) -> None:
         self.pulls = np.array(pulls, dtype=float)  # writable: kernels compile once, not twice
@@ -89,54 +98,9 @@ class Market(ABC):
         """Return what a flow proves: no dual is below the reward of a feasible one."""
         return flow.total
 
-    @property
-    @abstractmethod
-    def unit(self) -> float:
-        """Largest reward in size, by which linear programs are scaled."""
-
-    @property
-    @abstractmethod
-    def scale(self) -> float:
-        """Scale of the width of ties."""
-
-    @property
-    @abstractmethod
-    def largest_price(self) -> float:
-        """Bound on the size of useful prices."""
-
-    @property
-    @abstractmethod
-    def states(self) -> int:
-        """Number of states over groups and stages, counted once per unit."""
-
-    @property
-    @abstractmethod
-    def short(self) -> bool:
-        """Whether a few passes take about a second."""
-
-    @property
-    def left_out(self) -> float:
-        """Bound on the error of the values of all arms, which is part of the dual."""
-        return 0.0
-
-    @property
-    def top(self) -> float | None:
-        """Best reward, towards which coarser prices are extrapolated; None if they are not."""
-        return None
-
-    @property
-    def descends(self) -> bool:
-        """Whether the smoothed dual is of use in a search."""
-        return False
-
     def coarser(self) -> Iterator[Level]:
         """Yield coarser markets to start from, each level from the one before."""
         return iter(())
-
-    @property
-    def follows_coarser(self) -> bool:
-        """Whether prices of coarser markets are better than those of fresh arms in any case."""
-        return True
 
     def lower(self) -> Market | None:
         """On a grid, a market whose values are lower bounds; None where there is none."""
@@ -192,7 +156,7 @@ class Market(ABC):
 # policy, and its reward at most the minimum of the dual.
 
 
-class _Priors:
+class KnownMeans:
     """Rewards as least + x spread of an x ~ Beta(a, b), outcomes in either order; (G, T)."""
 
     def __init__(self, arms: Arms) -> None:
@@ -215,7 +179,7 @@ class _Priors:
         return np.where(self.vary, betaincc(self.a, self.b, self._place(mu)), self.least > mu)
 
     def gain(self, mu: Floats) -> Floats:
-        """Return E (reward - mu)^+."""
+        """Return E (reward - mu)^+ over the priors, (G, T)."""
         from scipy.special import betaincc
 
         mean = self.a / (self.a + self.b)
@@ -224,7 +188,7 @@ class _Priors:
         return gain.clip(0.0)
 
     def prices(self, pulls: Floats) -> Floats:
-        """Return prices at which as many arms are worth a pull as there are pulls, (T,)."""
+        """Return prices that minimise `rough_upper`, terminal rewards apart, (T,)."""
         low: Floats = self.least.min(axis=0)
         high: Floats = (self.least + self.spread).max(axis=0)
         for _ in range(HALVINGS):
@@ -234,22 +198,12 @@ class _Priors:
         return 0.5 * (low + high)
 
 
-def knowing_prices(arms: Arms, pulls: Floats) -> Floats:
-    """Return prices that minimise `rough_upper`, terminal rewards apart."""
-    return _Priors(arms).prices(pulls)
-
-
 def rough_upper(arms: Arms, pulls: Floats, mu: Floats) -> float:
     """Return an upper bound on the dual function at prices mu."""
-    gain = expected_gain(arms, mu).sum(axis=1) + arms.terminal.max(axis=1)
+    gain = KnownMeans(arms).gain(mu).sum(axis=1) + arms.terminal.max(axis=1)
     largest = max(float(np.abs(x).max()) for x in (arms.reward_good, arms.reward_bad, mu))
     rounding = ROUNDING * largest * float(arms.counts.sum()) * mu.size
     return float(arms.counts @ gain + pulls @ mu) + rounding
-
-
-def expected_gain(arms: Arms, mu: Floats) -> Floats:
-    """Return E (bad_t + p (good_t - bad_t) - mu_t)^+ over the priors, (G, T)."""
-    return _Priors(arms).gain(mu)
 
 
 def rough_lower(arms: Arms, pulls: Floats) -> float:

@@ -156,18 +156,29 @@ class DualSolution(Tabular):
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, as `deco solve --json` prints them."""
-        values = {
+        grid = {"grid": self.grid, "search_gap": self.search_gap} if self.grid else {}
+        further = {
+            "deployment_price": self.deployment_price,
+            "budget_price": self.budget_price,
+            "resource_prices": _by_name(self.problem, self.resource_prices) or None,
+        }
+        return {
             "arms": self.problem.n_arms,
             "horizon": self.problem.horizon,
             "pulls_per_stage": self.problem.pulls_per_stage,
+            "upper_bound": self.upper_bound,
+            "lower_bound": self.lower_bound,
             "relative_gap": self.relative_gap,
+            "tol": self.tol,
+            **grid,
             "converged": self.converged,
             "stopped": self.stopped,
-            **SolutionRecord.of(self).to_dict(),
+            "interrupted": self.interrupted,
+            "multipliers": self.multipliers.tolist(),
+            "oracle_calls": self.oracle_calls,
+            "seconds": self.seconds,
+            **{name: price for name, price in further.items() if price is not None},
         }
-        prices = ("deployment_price", "budget_price", "resource_prices")
-        absent = {name for name in prices if getattr(self, name) is None}
-        return {name: values[name] for name in _PRINTED if name in values and name not in absent}
 
     def _card(self) -> Card:
         return Card(
@@ -262,17 +273,8 @@ class SolutionRecord(BaseModel):
         return cls.model_construct(
             problem=problem_to_dict(solution.problem),
             multipliers=solution.multipliers.tolist(),
-            deployment_price=solution.deployment_price,
-            budget_price=solution.budget_price,
             resource_prices=_by_name(solution.problem, solution.resource_prices) or None,
-            upper_bound=solution.upper_bound,
-            lower_bound=solution.lower_bound,
-            tol=solution.tol,
-            oracle_calls=solution.oracle_calls,
-            seconds=solution.seconds,
-            interrupted=solution.interrupted,
-            grid=solution.grid,
-            search_gap=solution.search_gap,
+            **{name: getattr(solution, name) for name in _SAME},
         )
 
     @classmethod
@@ -312,18 +314,9 @@ class SolutionRecord(BaseModel):
         return DualSolution(
             problem=problem,
             multipliers=np.array(self.multipliers, dtype=float),
-            deployment_price=self.deployment_price,
-            upper_bound=self.upper_bound,
-            lower_bound=self.lower_bound,
-            tol=self.tol,
-            oracle_calls=self.oracle_calls,
-            seconds=self.seconds,
-            interrupted=self.interrupted,
-            history=(),
-            grid=self.grid,
-            search_gap=self.search_gap,
-            budget_price=self.budget_price,
             resource_prices=np.array(list(named.values())).T if named else None,
+            history=(),
+            **{name: getattr(self, name) for name in _SAME},
         )
 
 
@@ -337,26 +330,11 @@ def _by_name(problem: Problem, prices: Floats | None) -> dict[str, list[float]]:
 _LIMIT_PRICES = {"budget_price", "resource_prices"}
 _SEARCH_COST = {"oracle_calls", "seconds", "interrupted"}
 _GRID_KEYS = {"grid", "search_gap"}
-_PRINTED = (
-    "arms",
-    "horizon",
-    "pulls_per_stage",
-    "upper_bound",
-    "lower_bound",
-    "relative_gap",
-    "tol",
-    "grid",
-    "search_gap",
-    "converged",
-    "stopped",
-    "interrupted",
-    "multipliers",
-    "oracle_calls",
-    "seconds",
-    "deployment_price",
-    "budget_price",
-    "resource_prices",
-)
+_SAME = [  # fields of a record as they are in the solution
+    name
+    for name in SolutionRecord.model_fields
+    if name not in {"problem", "multipliers", "resource_prices"}
+]
 
 
 class _Head(BaseModel):

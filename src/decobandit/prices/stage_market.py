@@ -65,7 +65,7 @@ class StageMarket(Market):
     ) -> None:
         threads = workers if problem.most_pulls >= THREADED_PULLS else 1
         threads = 1 if problem.is_restless else threads
-        groups, self._beyond_grid = revealed_groups(problem, below=below)
+        groups, beyond_grid = revealed_groups(problem, below=below)
         super().__init__(problem.pulls[first:], len(groups), problem.horizon - first, threads)
         self.at_most = problem.may_wait
         self.most_canonical = 0 if problem.is_restless else 100_000
@@ -83,6 +83,14 @@ class StageMarket(Market):
             if problem.is_restless
             else self._graphs(groups, below)
         )
+        self.unit = self.scale = max(trader.largest for trader in self.traders) or 1.0
+        self.left_out = beyond_grid + sum(trader.left_out for trader in self.traders)
+        last = max(1.0, problem.n_arms / problem.units)
+        self.largest_price = 2.0 * self.unit * (problem.unit * problem.horizon + last)
+        if self.limits is not None:
+            self.largest_price = self.limits.largest_price(self.largest_price)
+        self._states = sum(trader.states for trader in self.traders)  # of all stages
+        self.states, self.short = problem.units * self._states, self._states <= SHORT_STATES
 
     def _chains(self, first: int, masses: Floats | None, below: bool, every: bool) -> list[Trader]:
         states = ChainStates(self.problem, self._grid, below=below)
@@ -147,37 +155,6 @@ class StageMarket(Market):
         grid = Grid(self.points and round(POINTS * 2.0**refine), refine)
         make = partial(StageMarket, problem, grid, workers=self._workers)
         return Level(make, problem.horizon, tol, COARSE_CALLS)
-
-    @property
-    def unit(self) -> float:
-        return max(trader.largest for trader in self.traders) or 1.0
-
-    @property
-    def left_out(self) -> float:
-        return self._beyond_grid + sum(trader.left_out for trader in self.traders)
-
-    @property
-    def scale(self) -> float:
-        return self.unit
-
-    @property
-    def largest_price(self) -> float:
-        last = max(1.0, self.problem.n_arms / self.problem.units)
-        price = 2.0 * self.unit * (self.problem.unit * self.problem.horizon + last)
-        return price if self.limits is None else self.limits.largest_price(price)
-
-    @property
-    def states(self) -> int:
-        return self.problem.units * self._states
-
-    @property
-    def _states(self) -> int:
-        """Number of states over all stages."""
-        return sum(trader.states for trader in self.traders)
-
-    @property
-    def short(self) -> bool:
-        return self._states <= SHORT_STATES
 
     def smoothed(self) -> SmoothStages:
         return SmoothStages(self)
