@@ -14,8 +14,8 @@ from pydantic import TypeAdapter
 
 from decobandit.cli.app import app
 from decobandit.paper import batches, designs, figure3, figure4, restless, table1, values
-from decobandit.paper.report import Section, Verdict
-from decobandit.paper.reproduction import Part, Reproduction
+from decobandit.paper.report import Part, Section, Verdict
+from decobandit.paper.reproduction import Reproduction
 from decobandit.paper.selftest import check_optima, run_checks
 from helpers.documented import ROOT
 from helpers.json_runs import Printed, json_type, run_all

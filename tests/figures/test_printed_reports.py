@@ -10,12 +10,7 @@ from decobandit import Design, Problem, operating_characteristics
 from decobandit.figures.design_report import design_page
 from decobandit.figures.plots import new_figure
 from decobandit.paper import batches, table1
-from decobandit.paper.report import (
-    ReportPage,
-    Section,
-    Verdict,
-    claims_section,
-)
+from decobandit.paper.report import Section, Verdict, claims_section, reproduction_page
 from decobandit.paper.selftest import Selftest, installed
 from decobandit.problem import Arm
 from decobandit.support import Check
@@ -76,7 +71,7 @@ def reproduction_report() -> str:
     said = [Verdict("DeCo is comparable to FH-Gittins", "in part", "2 arms: 1.58; " * 12)]
     parts = [table1.section([wide] * 7), batches.section([batch] * 42), claims_section(said)]
     drawn = Section("Figure 3", ["Regret."], figure=figure)
-    return ReportPage("deco reproduce all --scale paper", [*parts, drawn]).to_html()
+    return reproduction_page("deco reproduce all --scale paper", [*parts, drawn])
 
 
 def selftest_report() -> str:

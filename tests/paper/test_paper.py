@@ -14,7 +14,7 @@ from decobandit.figures import episodes_figure
 from decobandit.joint import optimum
 from decobandit.paper import figure2, figure3, figure4, table1
 from decobandit.paper.cells import Runs
-from decobandit.paper.report import ReportPage, Section, claims_section
+from decobandit.paper.report import Section, claims_section, reproduction_page
 from decobandit.prices import solve
 from decobandit.problem import Problem, best_mean_reward
 from helpers.program import deco as run_deco
@@ -134,9 +134,8 @@ def test_claims_are_judged_by_the_numbers() -> None:
 
 def test_page_has_the_papers_numbers_beside_ours() -> None:
     rows = [table1._row(table1.cells("quick")[0], quick=True)]
-    report = ReportPage("deco reproduce <b>", [table1.section(rows), claims_section([])])
-    report.sections.append(Section("<script>alert(1)</script>"))
-    page = report.to_html()
+    sections = [table1.section(rows), claims_section([]), Section("<script>alert(1)</script>")]
+    page = reproduction_page("deco reproduce <b>", sections)
     assert "6.409 (optimum)" in page
     assert "6.409643" in page
     assert "+0.0006" in page

@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from pydantic import TypeAdapter
-
 from ..policies import Context
 from ..problem import Arm, BetaBernoulli, Problem, Reward, Terminal, best_mean_reward
 from ..simulation import simulate
-from .cells import kept
+from ..support import Report
+from .cells import Task, computed
 from .published import published
 from .report import Section, Table
 
@@ -89,17 +88,18 @@ def cells(scale: str) -> list[BatchCell]:
     return [*flat, *(BatchCell(prior, 10, 10, draws) for prior in ("descending", "top half"))]
 
 
-def run(
-    scale: str, folder: Path | None = None, report: Callable[[str], None] = lambda line: None
-) -> list[Row]:
+def run(scale: str, folder: Path | None = None, progress: Report | None = None) -> list[Row]:
     """Compute all cells; read finished ones from `folder`."""
-    rows: list[Row] = []
-    for cell in cells(scale):
-        name = f"{cell.prior.replace(' ', '-')}-{cell.arms}-arms-{cell.horizon}-batches"
-        compute = partial(_rows, cell)
-        rows += kept(folder, name, cell, TypeAdapter(list[Row]), compute)
-        report(f"{name} done")
-    return rows
+    tasks = [
+        Task(
+            f"{cell.prior.replace(' ', '-')}-{cell.arms}-arms-{cell.horizon}-batches",
+            cell,
+            partial(_rows, cell),
+        )
+        for cell in cells(scale)
+    ]
+    records = computed("batches", tasks, list[Row], folder, progress)
+    return [row for rows in records for row in rows]
 
 
 def _rows(cell: BatchCell) -> list[Row]:

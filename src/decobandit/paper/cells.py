@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from pydantic import TypeAdapter
 
 from .._version import __version__
 from ..problem import Problem
 from ..studies import Cell, FinishedCell, Study, collect_study, here, run_study
-from ..support import DecoError, Report, write_whole
+from ..support import DecoError, Progress, Report, write_whole
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -84,24 +84,37 @@ def regret_by_stage(finished: FinishedCell) -> list[Regret]:
 R = TypeVar("R")
 
 
-def kept(
+class Task(NamedTuple):
+    """A record of a part: the name of its file, what it depends on, and how it is computed."""
+
+    name: str
+    settings: DataclassInstance
+    compute: Callable[[], object]
+
+
+def computed(
+    part: str,
+    tasks: Sequence[Task],
+    kind: type[R],
     folder: Path | None,
-    name: str,
-    settings: DataclassInstance,
-    kind: TypeAdapter[R],
-    compute: Callable[[], R],
-) -> R:
-    """Return the record in `name`.json if version and settings match; else compute it."""
-    if folder is None:
-        return compute()
-    path = folder / f"{name}.json"
-    head = {"version": __version__, "settings": asdict(settings)}
-    if path.exists():
-        there = json.loads(path.read_text(encoding="utf-8"))
+    progress: Report | None = None,
+) -> list[R]:
+    """Return the records of all tasks; those in `folder` of this version and these settings."""
+    reader, records = TypeAdapter(kind), []
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+    for number, (name, settings, compute) in enumerate(tasks, start=1):
+        path = None if folder is None else folder / f"{name}.json"
+        head = {"version": __version__, "settings": asdict(settings)}
+        there = json.loads(path.read_text(encoding="utf-8")) if path and path.exists() else {}
         if {key: there.get(key) for key in head} == head:
-            return kind.validate_python(there["figures"])
-    folder.mkdir(parents=True, exist_ok=True)
-    record = compute()
-    tree = {**head, "figures": kind.dump_python(record)}
-    write_whole(path, f"{json.dumps(tree, indent=1)}\n".encode())
-    return record
+            record = reader.validate_python(there["figures"])
+        else:
+            record = reader.validate_python(compute())
+            if path is not None:
+                tree = {**head, "figures": reader.dump_python(record)}
+                write_whole(path, f"{json.dumps(tree, indent=1)}\n".encode())
+        records.append(record)
+        if progress is not None:
+            progress(Progress(part, number, len(tasks)))
+    return records

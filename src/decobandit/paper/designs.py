@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import hypot
 from pathlib import Path
-
-from pydantic import TypeAdapter
 
 from ..designs import Characteristics, operating_characteristics
 from ..designs.calibrating import CONFIDENCE
@@ -27,9 +25,10 @@ from ..problem import (
     Scenario,
     Stop,
 )
-from .cells import kept
+from ..support import Report
+from .cells import Task, computed
 from .published import PublishedDesign, published
-from .report import Section, Table
+from .report import Part, Section, Table
 
 DRAWS = {"quick": 500, "paper": 10_000}
 ADAPTR_SECONDS = 33.1  # for 1,000 trials, on two cores, by its README
@@ -71,35 +70,24 @@ class Settings:
     draws: int
 
 
-@dataclass(frozen=True)
-class Reproduced:
-    """All rows, and the time of adaptr's example."""
-
-    rows: tuple[Row, ...]
-    timed: Timed
-
-
 Number = tuple[float, float]  # and its standard error
 
 
-def run(
-    scale: str, folder: Path | None = None, report: Callable[[str], None] = lambda line: None
-) -> Reproduced:
+def part(scale: str, folder: Path, progress: Report) -> Part:
     """Compute all cases; read finished ones from `folder`."""
     settings = Settings(DRAWS[scale])
+    tasks = [
+        Task(name, settings, partial(compute, settings.draws))
+        for name, (_, compute) in _CASES.items()
+    ]
+    numbers = computed("designs", tasks, list[Number], folder, progress)
     rows: list[Row] = []
-    for name, (case, compute) in _CASES.items():
-        designs_of_case = [design for design in published().designs if design.case == case]
-        numbers = partial(compute, settings.draws)
-        numbers_found = kept(folder, name, settings, TypeAdapter(list[Number]), numbers)
-        rows += [
-            _row(design, number)
-            for design, number in zip(designs_of_case, numbers_found, strict=True)
-        ]
-        report(f"{name} done")
-    seconds = partial(_timed, settings.draws)
-    timed = kept(folder, "adaptr-seconds", settings, TypeAdapter(Timed), seconds)
-    return Reproduced(tuple(rows), timed)
+    for (case, _), ours in zip(_CASES.values(), numbers, strict=True):
+        printed = [design for design in published().designs if design.case == case]
+        rows += [_row(*pair) for pair in zip(printed, ours, strict=True)]
+    seconds = Task("adaptr-seconds", settings, partial(_timed, settings.draws))
+    (timed,) = computed("designs", [seconds], Timed, folder)
+    return Part(rows, section(rows, timed))
 
 
 def _row(printed: PublishedDesign, ours: Number) -> Row:
@@ -270,7 +258,6 @@ _CASES: dict[str, tuple[str, Callable[[int], list[Number]]]] = {
     "flgi": ("forward-looking Gittins index, 4 arms, 417 pulls in blocks of 9", _flgi),
     "normal": ("two normal arms of sd 0.64, 72 pulls, at (0.155, 0.529)", _normal),
 }
-CASES = len(_CASES)
 
 
 # -- what is written ----------------------------------------------------------------------------
@@ -312,10 +299,9 @@ def said_of_time(timed: Timed) -> str:
     )
 
 
-def section(result: Reproduced) -> Section:
+def section(rows: Sequence[Row], timed: Timed) -> Section:
     """Return the section on operating characteristics."""
-    sources = dict.fromkeys(f"{row.case}: {row.source}" for row in result.rows)
-    text = (said_of_time(result.timed), *NOTES, f"Sources: {'; '.join(sources)}.")
-    rows = [cells(row) for row in result.rows]
-    table = Table(HEADER, rows, words=("case", "quantity", "agrees"))
+    sources = dict.fromkeys(f"{row.case}: {row.source}" for row in rows)
+    text = (said_of_time(timed), *NOTES, f"Sources: {'; '.join(sources)}.")
+    table = Table(HEADER, [cells(row) for row in rows], words=("case", "quantity", "agrees"))
     return Section("Designs: operating characteristics", text, (table,))

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from ..bounds import Episode, follow
+from ..figures import episodes_figure
 from ..policies import make_policy
 from ..prices import whole_solution
 from ..problem import Problem
+from ..support import Progress, Report
+from .report import Part, Section
 
 
 @dataclass(frozen=True)
@@ -67,3 +71,17 @@ def score(sizes: Sizes, episodes: Sequence[Episode]) -> list[Point]:
                 )
             )
     return points
+
+
+def part(scale: str, folder: Path, progress: Report) -> Part:
+    """Compute the figure and its data."""
+    sizes = SCALES[scale]
+    episodes = run(sizes)
+    progress(Progress("figure2", 1, 1))
+    losses = (f"run {i}: {one.running_loss[-1]:.3f}" for i, one in enumerate(episodes, 1))
+    text = (
+        f"{sizes.arms} arms, horizon {sizes.horizon}, which the paper does not print; seeds "
+        f"{', '.join(map(str, sizes.seeds))}. Losses that can be read off: {'; '.join(losses)}"
+    )
+    section = Section("Figure 2: four paths", (text,), figure=episodes_figure(episodes))
+    return Part(score(sizes, episodes), section)

@@ -24,7 +24,7 @@ from ..studies import Cell, FinishedCell
 from ..support import Report
 from .cells import Runs, cell, compute, regret_by_stage, regret_of
 from .published import published
-from .report import Verdict, share_of
+from .report import Part, Section, Verdict, share_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -110,14 +110,18 @@ def score(sizes: Sizes, cells: Sequence[FinishedCell]) -> list[Point]:
     return points
 
 
-def caption(sizes: Sizes) -> str:
-    """Return the caption with the sizes used."""
-    return (
+def part(scale: str, folder: Path, progress: Report) -> Part:
+    """Compute the figure, its data, and the verdicts on what the paper says of it."""
+    sizes = SCALES[scale]
+    points = run(sizes, folder, progress)
+    caption = (
         f"{sizes.runs.draws} draws of {sizes.runs.per_draw} episodes (IDS: "
         f"{sizes.ids.draws} of {sizes.ids.per_draw}). Left: over the horizon, policies that "
         "know it solved again for each. Right: over the stages of the longest. The paper's third "
         "panel is headed 10 arms and captioned 15; both are here."
     )
+    section = Section("Figure 3: Bayesian regret", (caption,), figure=plot(sizes, points))
+    return Part(points, section, verdicts(points))
 
 
 def plot(sizes: Sizes, points: Sequence[Point]) -> Figure:

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from pydantic import TypeAdapter
 
 from ..bounds import information_bound
 from ..figures import NEUTRAL_COLOUR, PRICE_COLOUR, Style, policy_style
@@ -25,9 +25,9 @@ from ..prices import whole_solution
 from ..problem import Problem
 from ..studies import Cell, FinishedCell
 from ..support import Report
-from .cells import Regret, Runs, cell, compute, kept, regret_of
+from .cells import Regret, Runs, Task, cell, compute, computed, regret_of
 from .published import published
-from .report import Verdict, share_of
+from .report import Part, Section, Verdict, share_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -38,7 +38,6 @@ BOUND_LINES = {
     "information bound": Style(NEUTRAL_COLOUR, "dotted"),
 }
 QUITE_CLOSE = 1.5  # times the bound, in the paper's words
-BOUNDS = TypeAdapter(dict[str, Regret])  # as they are kept, by the names of BOUND_LINES
 
 
 @dataclass(frozen=True)
@@ -80,10 +79,8 @@ class Point:
 
 def cells(sizes: Sizes) -> Iterator[Cell]:
     """All that has to be simulated."""
-    for horizon in sizes.horizons:
-        for arms in sizes.arms:
-            for policy in POLICIES:
-                yield cell(arms, horizon, policy, sizes.runs)
+    for horizon, arms, policy in product(sizes.horizons, sizes.arms, POLICIES):
+        yield cell(arms, horizon, policy, sizes.runs)
 
 
 def run(sizes: Sizes, folder: Path, progress: Report | None = None) -> list[Point]:
@@ -103,17 +100,20 @@ def score(cells: Sequence[FinishedCell]) -> list[Point]:
 
 def bounds(sizes: Sizes, folder: Path | None = None) -> list[Point]:
     """Lower bounds on the regret of every policy."""
-    points = []
-    for horizon in sizes.horizons:
-        for arms in sizes.arms:
-            draws = sizes.scenarios if arms <= sizes.few else 0
-            name = f"{arms}-arms-horizon-{horizon}--bounds"
-            settings = BoundSettings(arms, horizon, draws)
-            bound_values = kept(
-                folder, name, settings, BOUNDS, partial(_bounds, arms, horizon, draws)
-            )
-            points += [Point(horizon, arms, what, *pair) for what, pair in bound_values.items()]
-    return points
+    tasks, problems = [], list(product(sizes.horizons, sizes.arms))
+    for horizon, arms in problems:
+        draws = sizes.scenarios if arms <= sizes.few else 0
+        settings = BoundSettings(arms, horizon, draws)
+        name = f"{arms}-arms-horizon-{horizon}--bounds"
+        tasks.append(Task(name, settings, partial(_bounds, arms, horizon, draws)))
+    values = computed("figure4", tasks, dict[str, Regret], folder)
+    return [
+        Point(horizon, arms, what, *pair)
+        for (horizon, arms), by_kind in zip(
+            product(sizes.horizons, sizes.arms), values, strict=True
+        )
+        for what, pair in by_kind.items()
+    ]
 
 
 def _bounds(arms: int, horizon: int, draws: int) -> dict[str, Regret]:
@@ -127,13 +127,19 @@ def _bounds(arms: int, horizon: int, draws: int) -> dict[str, Regret]:
     return bound_values
 
 
-def caption(sizes: Sizes) -> str:
-    """Return the caption with the sizes used."""
-    return (
+def part(scale: str, folder: Path, progress: Report) -> Part:
+    """Compute the figure, its data, and the verdicts on what the paper says of it."""
+    sizes = SCALES[scale]
+    points = run(sizes, folder, progress)
+    caption = (
         f"{sizes.runs.draws} draws of {sizes.runs.per_draw} episodes. Bounds: regret that no "
         f"policy avoids, from prices, and from {sizes.scenarios} scenarios up to "
         f"{sizes.few} arms; where they are below zero they say nothing."
     )
+    section = Section(
+        "Figure 4: regret and its lower bounds", (caption,), figure=plot(sizes, points)
+    )
+    return Part(points, section, verdicts(points))
 
 
 def plot(sizes: Sizes, points: Sequence[Point]) -> Figure:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from markupsafe import Markup
@@ -13,11 +13,11 @@ from ..figures.plots import small_png
 from ..figures.report_page import coded, paragraph, pictures, report_page, section, table
 
 if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
     from matplotlib.figure import Figure
 
 EMBEDDED_DPI = 110
 CLAIMS = ("the paper", "borne out", "our numbers")
-MODES = (False, True)  # for white pages, for dark ones
 
 
 @dataclass(frozen=True)
@@ -28,10 +28,6 @@ class Table:
     rows: Sequence[Sequence[str]]
     words: Sequence[str] = ()
     caption: str = ""
-
-    def to_markup(self) -> Markup:
-        """Return the markup of a report."""
-        return table(self.header, self.rows, words=self.words, caption=self.caption)
 
     def to_markdown(self) -> str:
         """Return the table in Markdown, its caption as a heading."""
@@ -53,13 +49,14 @@ class Section:
 
     def to_markup(self) -> Markup:
         """Return the markup of a report."""
-        drawn = self.figure
-        return section(
-            self.title,
-            *(paragraph(coded(line)) for line in self.text),
-            *(table.to_markup() for table in self.tables),
-            Markup("") if drawn is None else pictures(self.title, *map(_embedded(drawn), MODES)),
-        )
+        parts = [paragraph(coded(line)) for line in self.text]
+        parts += [
+            table(one.header, one.rows, words=one.words, caption=one.caption) for one in self.tables
+        ]
+        if self.figure is not None:
+            images = (small_png(self.figure, dark=d, dpi=EMBEDDED_DPI) for d in (False, True))
+            parts.append(pictures(self.title, *images))
+        return section(self.title, *parts)
 
     def to_markdown(self, command: str) -> str:
         """Return the section as a page in Markdown."""
@@ -68,27 +65,16 @@ class Section:
         return "\n\n".join([f"# {self.title}", written, *self.text, *tables]) + "\n"
 
 
-@dataclass
-class ReportPage:
-    """Sections of a report, in order."""
-
-    command: str
-    sections: list[Section] = field(default_factory=list)
-
-    def to_html(self) -> str:
-        """Return the page; all text is escaped."""
-        about = (
-            "Heymann, De Lara, Chancelier: decomposition-coordination for finite-horizon Bayesian "
-            f"bandits. Written by `{self.command}`. Errors are standard errors."
-        )
-        parts = [section.to_markup() for section in self.sections]
-        return report_page(
-            "The paper, reproduced", parts, about=coded(about), footer=f"decobandit {__version__}"
-        )
-
-
-def _embedded(figure: Figure) -> Callable[[bool], bytes]:
-    return lambda dark: small_png(figure, dark=dark, dpi=EMBEDDED_DPI)
+def reproduction_page(command: str, sections: Iterable[Section]) -> str:
+    """Return the page of all sections; all text is escaped."""
+    about = (
+        "Heymann, De Lara, Chancelier: decomposition-coordination for finite-horizon Bayesian "
+        f"bandits. Written by `{command}`. Errors are standard errors."
+    )
+    parts = [section.to_markup() for section in sections]
+    return report_page(
+        "The paper, reproduced", parts, about=coded(about), footer=f"decobandit {__version__}"
+    )
 
 
 @dataclass(frozen=True)
@@ -98,6 +84,15 @@ class Verdict:
     claim: str
     holds: str  # yes, no, in part
     because: str
+
+
+@dataclass(frozen=True)
+class Part:
+    """Result of one part of the reproduction."""
+
+    rows: Sequence[DataclassInstance]  # of its CSV file
+    section: Section
+    verdicts: Sequence[Verdict] = ()
 
 
 def share_of(part: Sequence[object], total: Sequence[object]) -> str:

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import numpy as np
-from pydantic import TypeAdapter
 
 from ..policies import make_policy
 from ..policies.restless import whittle_indices
 from ..prices import solve
 from ..problem import Arm, Chain, MarkovModel, Problem
 from ..simulation import simulate
-from ..support import Unsupported
-from .cells import kept
+from ..support import Report, Unsupported
+from .cells import Task, computed
 from .published import PublishedDesign, published
 from .report import Section, Table
 
@@ -118,16 +117,15 @@ def cells(scale: str) -> dict[str, list[PublishedDesign]]:
     return by_case
 
 
-def run(
-    scale: str, folder: Path | None = None, report: Callable[[str], None] = lambda line: None
-) -> list[Row]:
+def run(scale: str, folder: Path | None = None, progress: Report | None = None) -> list[Row]:
     """Compute all cases; read finished ones from `folder`."""
-    settings, rows = Settings(DRAWS[scale]), list[Row]()
-    for case, references in cells(scale).items():
-        compute = partial(_rows, case, references, settings)
-        rows += kept(folder, case, settings, TypeAdapter(list[Row]), compute)
-        report(f"{case} done")
-    return rows
+    settings = Settings(DRAWS[scale])
+    tasks = [
+        Task(case, settings, partial(_rows, case, references, settings))
+        for case, references in cells(scale).items()
+    ]
+    records = computed("restless", tasks, list[Row], folder, progress)
+    return [row for rows in records for row in rows]
 
 
 def _rows(case: str, references: list[PublishedDesign], settings: Settings) -> list[Row]:

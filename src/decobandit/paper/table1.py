@@ -6,13 +6,11 @@ row by row, and `section` only writes it down.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-
-from pydantic import TypeAdapter
 
 from ..arm import PricePath
 from ..evaluation import evaluate
@@ -21,8 +19,8 @@ from ..policies import Context, make_policies
 from ..policies.path_search import MOST_STATES
 from ..problem import Problem
 from ..simulation import simulate
-from ..support import TooLarge
-from .cells import kept
+from ..support import Report, TooLarge
+from .cells import Task, computed
 from .published import PublishedRow, published
 from .report import Section, Table
 
@@ -75,20 +73,18 @@ def cells(scale: str) -> tuple[PublishedRow, ...]:
     return published().table1
 
 
-def run(
-    scale: str, folder: Path | None = None, report: Callable[[str], None] = lambda line: None
-) -> list[Row]:
-    """Compute the rows; `report` receives the progress. "quick" leaves out what takes minutes.
-
-    Rows are kept in `folder`, where there is one, and read again from there.
-    """
-    rows, quick = [], scale == "quick"
-    for row in cells(scale):
-        name = f"{row.arms}-arms-horizon-{row.horizon}"
-        settings = RowSettings(**asdict(row), quick=quick)
-        rows.append(kept(folder, name, settings, TypeAdapter(Row), partial(_row, row, quick)))
-        report(f"({row.arms}, {row.horizon}) done")
-    return rows
+def run(scale: str, folder: Path | None = None, progress: Report | None = None) -> list[Row]:
+    """Compute the rows; read finished ones from `folder`. "quick" leaves out what takes minutes."""
+    quick = scale == "quick"
+    tasks = [
+        Task(
+            f"{row.arms}-arms-horizon-{row.horizon}",
+            RowSettings(**asdict(row), quick=quick),
+            partial(_row, row, quick),
+        )
+        for row in cells(scale)
+    ]
+    return computed("table1", tasks, Row, folder, progress)
 
 
 def _row(published: PublishedRow, quick: bool) -> Row:

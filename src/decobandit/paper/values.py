@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import hypot
 from pathlib import Path
 
-from pydantic import TypeAdapter
-
 from ..problem import Problem
 from ..simulation import simulate
-from .cells import kept
+from ..support import Report
+from .cells import Task, computed
 from .published import PublishedValues, published
 from .report import Section, Table
 
@@ -76,18 +75,15 @@ def cells(scale: str) -> list[PublishedValues]:
     return [cell for cell in published().values if cell.horizon <= LONGEST[scale]]
 
 
-def run(
-    scale: str, folder: Path | None = None, report: Callable[[str], None] = lambda line: None
-) -> list[Row]:
+def run(scale: str, folder: Path | None = None, progress: Report | None = None) -> list[Row]:
     """Compute all cells; read finished ones from `folder`."""
-    rows: list[Row] = []
+    tasks = []
     for cell in cells(scale):
-        name = f"{cell.arms}-arms-{cell.horizon}-pulls"
         settings = Settings(cell.arms, cell.horizon, DRAWS[scale])
-        compute = partial(_rows, cell, settings)
-        rows += kept(folder, name, settings, TypeAdapter(list[Row]), compute)
-        report(f"{name} done")
-    return rows
+        name = f"{cell.arms}-arms-{cell.horizon}-pulls"
+        tasks.append(Task(name, settings, partial(_rows, cell, settings)))
+    records = computed("published", tasks, list[Row], folder, progress)
+    return [row for rows in records for row in rows]
 
 
 def _rows(cell: PublishedValues, settings: Settings) -> list[Row]:
