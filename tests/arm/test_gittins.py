@@ -127,7 +127,7 @@ def test_rewards_that_change_take_the_general_road() -> None:
     problem = seasonal(6)
     found = Calibration(problem, np.zeros(problem.stages))
     assert found.stage_index(2)[0, 0] == pytest.approx(found.index(2, 0, 0, 0), abs=1e-9)
-    assert found._span is None
+    assert found._row_indices
 
 
 @pytest.mark.parametrize(

@@ -95,10 +95,10 @@ ENDS = [
 def test_with_a_random_end_little_is_lost_and_no_state_is_solved_by_itself(
     end: RandomHorizon, priors: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(calibration: object, stage: int) -> None:
+    def refuse(calibration: object, group: int) -> None:
         raise AssertionError("indices of a stage without ticks take seconds")
 
-    monkeypatch.setattr(Calibration, "_solve_stage", refuse)
+    monkeypatch.setattr(Calibration, "_rows", refuse)
     arms = tuple(Arm(name=f"{k}", prior=BetaBernoulli(*prior)) for k, prior in enumerate(priors))
     problem = Problem(arms=arms, horizon=end)
     best = optimum(problem).value

@@ -10,7 +10,7 @@ horizon.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -171,7 +171,6 @@ class Calibration:
         self._scale = reward_scale(problem)
         self._tol = ACCURACY * self._scale
         self._none = read_only(np.zeros(slab_size(problem.stages)))  # as tables of problems are
-        self._tables: dict[int, Floats] = {}  # by stage, not made by sweeps
         self._row_indices: dict[int, RowGittins] = {}
         self._span: Span | None = None  # the last computed one: of all stages if they fit
         single = all(self._single(k) for k in range(len(problem.groups)))
@@ -271,19 +270,6 @@ class Calibration:
         indices that grow with good outcomes; without that, tables up to LONG_STAGES are solved in
         rows of states, and longer sweeps may miss the largest crossing.
         """
-        if self._is_joint():
-            return self._stage_of_span(stage)
-        if stage not in self._tables:
-            self._tables[stage] = self._solve_stage(stage)
-        return self._tables[stage]
-
-    def is_made(self, stage: int) -> bool:
-        """Whether the table of a stage has been computed."""
-        span = self._span
-        return stage in self._tables or (span is not None and span.first <= stage < span.last)
-
-    def _stage_of_span(self, stage: int) -> Floats:
-        """Return a stage of the tables of its span; the first request computes them."""
         span = self._span  # read once: another thread may replace it
         if span is None or not span.first <= stage < span.last:
             self._span = span = None  # frees its memory
@@ -293,6 +279,11 @@ class Calibration:
         start = stage_start(span.first)
         states = slice(stage_start(stage) - start, stage_start(stage + 1) - start)
         return np.stack([table[states] for table in span.tables])
+
+    def is_made(self, stage: int) -> bool:
+        """Whether the table of a stage has been computed."""
+        span = self._span
+        return span is not None and span.first <= stage < span.last
 
     def _edges(self) -> Ints:
         """Return where spans of stages begin and end, with about equally many states each."""
@@ -305,19 +296,13 @@ class Calibration:
         return np.unique([0, *np.searchsorted(states, parts), stages])
 
     def _is_swept(self) -> bool:
-        """Whether joint tables are computed by sweeps."""
-        return not self._flat
-
-    def _is_joint(self) -> bool:
-        """Whether one table has the indices of all stages, not one table per stage."""
+        """Whether tables are computed by sweeps over surcharges."""
         if self._flat or self.problem.stages <= EXACT_STAGES:
-            return self._flat
+            return False
         return self._monotone() or (self.problem.stages > LONG_STAGES and self._is_sweepable())
 
     def refuse_large(self) -> None:
         """Raise TooLarge if the table of all stages exceeds the memory limit."""
-        if not self._is_joint():
-            return
         stages, kinds = self.problem.stages, len(self.problem.groups)
         refuse_over(
             8.0 * kinds * int(np.diff(stage_start(self._edges())).max()),
@@ -360,6 +345,13 @@ class Calibration:
         return Span(first, last, _SHARED.get_or_make_all(keys, make))
 
     def _solved_table(self, group: int) -> Floats:
+        if not self._flat:
+            self._refuse_long()
+            rows = self._rows(group)
+            tables = [rows.table(stage) for stage in range(self.problem.horizon)]
+            if self.problem.terminal is not None:
+                tables.append(rows.graph.mean - self.base[-1] / self.weight[-1])
+            return np.concatenate(tables)
         arm = self.problem.groups[group]
         return flat_table(
             alpha=arm.alpha,
@@ -369,6 +361,16 @@ class Calibration:
             stages=self.problem.stages,
             workers=self._workers,
         )
+
+    def _refuse_long(self) -> None:
+        """Refuse horizons at which tables need sweeps that might miss the largest crossing."""
+        stages = self.problem.stages
+        if stages > LONG_STAGES:
+            raise Unsupported(
+                f"calibrated indices over {stages} stages need rewards of good above those of bad "
+                f"and neither terminal tables nor a deployment (limit {LONG_STAGES} stages "
+                "otherwise); use DeCo, which needs none"
+            )
 
     def _sweep(self, groups: list[int], first: int, last: int) -> list[Floats]:
         """Compute tables of the stages first .. last-1; threads share the surcharges."""
@@ -408,9 +410,10 @@ class Calibration:
         ]
 
     def _key(self, group: int) -> Key:
-        """Return everything that a joint table depends on."""
+        """Return everything that a table depends on."""
         arm = self.problem.groups[group]
-        arrays = (arm.reward_good, arm.reward_bad, self.base, self.weight)
+        last = self._none if arm.terminal is None else arm.terminal
+        arrays = (arm.reward_good, arm.reward_bad, self.base, self.weight, last)
         return (
             arm.alpha,
             arm.beta,
@@ -418,22 +421,6 @@ class Calibration:
             self._range(0, group),
             *(array.tobytes() for array in arrays),
         )
-
-    def _solve_stage(self, stage: int) -> Floats:
-        stages, groups = self.problem.stages, self.problem.groups
-        if stages > LONG_STAGES:
-            raise Unsupported(
-                f"calibrated indices over {stages} stages need rewards of good above those of bad "
-                f"and no terminal tables (limit {LONG_STAGES} stages otherwise, {FLAT_STAGES} "
-                "under a flat price); use DeCo, which needs none"
-            )
-        table = np.empty((len(groups), slab_size(stage)))
-        for k in range(len(groups)):
-            if stage >= self.problem.horizon:
-                table[k] = self._rows(k).graph.mean - self.base[-1] / self.weight[-1]
-                continue
-            table[k] = self._rows(k).table(stage)
-        return table
 
 
 class TickCalibration(Calibration):
@@ -473,30 +460,24 @@ class TickCalibration(Calibration):
         """Return the index of one state, without a table."""
 
         def make() -> float:
-            gain, before = self._advantage(stage, group, good, bad), 0.0
-            surcharges = self._surcharges_below(self._ceiling(stage, group, good, bad), group)
-            for j, c in enumerate(surcharges):
-                now = gain(c)
-                if now > 0.0:
-                    return float(c if j == 0 else crossing(c, surcharges[j - 1], now, before))
-                before = now
-            return float(surcharges[-1])
+            lowest = self._surcharges_below(self._range(0, group)[0], group)[-1]
+            return next(self._zeros(stage, group, good, bad), float(lowest))
 
         return self._indices.get_or_make((stage, group, good, bad), make)
 
     def crossings(self, stage: int, group: int, good: int, bad: int) -> tuple[bool, list[float]]:
         """Return every zero of the interpolated advantage; the last is the index."""
-        surcharges = self._surcharges_below(self._ceiling(stage, group, good, bad), group)
-        gains = list(map(self._advantage(stage, group, good, bad), surcharges))
-        roots = [
-            float(crossing(surcharges[j], surcharges[j - 1], gains[j], gains[j - 1]))
-            for j in range(len(gains) - 1, 0, -1)
-            if gains[j] > 0.0 >= gains[j - 1]
-        ]
+        roots = list(self._zeros(stage, group, good, bad))[::-1]
         return len(roots) == 1, roots
 
-    def _is_joint(self) -> bool:
-        return True
+    def _zeros(self, stage: int, group: int, good: int, bad: int) -> Iterator[float]:
+        """Yield the zeros of the interpolated advantage, the largest first."""
+        surcharges = self._surcharges_below(self._ceiling(stage, group, good, bad), group)
+        gains = map(self._advantage(stage, group, good, bad), surcharges)
+        points = zip(surcharges, gains, strict=True)
+        for (above, before), (c, now) in pairwise(points):
+            if now > 0.0 >= before:
+                yield float(crossing(c, above, now, before))
 
     def _ceiling(self, stage: int, group: int, good: int, bad: int) -> float:
         """Return a surcharge at which no pull is worth its price.
@@ -519,18 +500,11 @@ class TickCalibration(Calibration):
         return np.asarray(self._anchor - self.tick * np.arange(first, last + 1), dtype=np.float64)
 
     def _is_swept(self) -> bool:
-        # with a deployment, states with a positive advantage need not be an upper set either
-        return self.problem.terminal is None and self._monotone()
+        return self._monotone()
 
     def _solved_table(self, group: int) -> Floats:
-        stages = self.problem.stages
-        if stages > LONG_STAGES:
-            raise Unsupported(
-                f"calibrated indices over {stages} stages need rewards of good above those of bad "
-                f"and neither terminal tables nor a deployment (limit {LONG_STAGES} stages "
-                "otherwise); use DeCo, which needs none"
-            )
-        table = np.empty(stage_start(stages))
+        self._refuse_long()
+        table = np.empty(stage_start(self.problem.stages))
         surcharges = self._surcharges_below(self._range(0, group)[1], group)
         tick_table(self._arm(group), surcharges, self._tol, table)
         return table

@@ -25,7 +25,7 @@ from threading import Lock
 import numpy as np
 import numpy.typing as npt
 
-from ..problem import Group, Problem
+from ..problem import Problem
 from ..problem.kernels.layout import slab_size
 from ..support import Cache, Floats, InvalidArgument, pool, worker_count
 from .kernels.backward import index_terms
@@ -35,6 +35,7 @@ WHOLE = 48  # stages up to which every one is kept; more than the shortest inner
 PARTS = 12  # stretches between checkpoints
 SHORTEST = 16  # stages between checkpoints
 FINEST = 4  # outcomes between tips
+MOST_CONES = 64  # of a group: enough for the states of all its arms, with pending outcomes
 
 
 @dataclass(frozen=True)
@@ -180,22 +181,14 @@ class Cones:
     def _wholes(self, stage: int) -> list[_Cone]:
         """All states, by group; the first request sweeps all groups, because all will be needed."""
         if not self._cones:
-            cones = [self._full_cone(arm) for arm in self._groups]
+            depth, cones = self.problem.stages, list[_Cone]()
+            for arm in self._groups:
+                rewards = arm.reward_good, arm.reward_bad
+                last = np.zeros(slab_size(depth)) if arm.terminal is None else arm.terminal
+                most = min(MOST_CONES, 12 + 4 * arm.count)
+                setting = _Setting(arm.alpha, arm.beta, *rewards, self.prices)
+                cones.append(_Cone(setting, last, depth, most))
             with pool(worker_count(self._workers, most=len(cones))) as threads:
                 threads.map(lambda cone: cone.values(cone.after(stage)), cones)
             self._cones = cones  # not before all of them are there
         return self._cones
-
-    def _full_cone(self, arm: Group) -> _Cone:
-        depth = self.problem.stages
-        setting = _Setting(arm.alpha, arm.beta, arm.reward_good, arm.reward_bad, self.prices)
-        return _Cone(setting, _final(arm, depth), depth, _most_cones(arm.count))
-
-
-def _final(arm: Group, depth: int) -> Floats:
-    return np.zeros(slab_size(depth)) if arm.terminal is None else np.array(arm.terminal)
-
-
-def _most_cones(arms: int) -> int:
-    """Enough for the states of all arms of a group, with pending outcomes."""
-    return min(12 + 4 * arms, 64)
