@@ -18,13 +18,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import zip_longest
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from .._version import __version__
-from ..arm import OneArmValues, Terms
+from ..arm import Cones, OneArmValues
 from ..policies import (
     DEFAULT_POLICY,
     Context,
@@ -70,15 +70,8 @@ from ..support.records import doc, record_class
 
 Arms = tuple[int, ...]  # one entry per pull
 Outcomes = tuple[Outcome, ...]
+IndexTables = OneArmValues | Cones
 Pair = tuple[int | str | None, Outcome | None]  # arm (position or name), outcome (None: deployed)
-
-
-class TermsOf(Protocol):
-    """Tables of the index of one arm."""
-
-    problem: Problem
-
-    def terms(self, stage: int, group: int, stats: Sequence[float]) -> Terms: ...
 
 
 @record_class(eq=False)
@@ -166,6 +159,10 @@ class Episode(Tabular):
     def _losses(self) -> tuple[str, ...]:
         return ("shortfall", "congestion", *(["unspent"] if self.unspent is not None else []))
 
+    @property
+    def _counts(self) -> tuple[str, ...]:
+        return ("good", "bad") if self.problem.is_binary else ("pulls",)
+
     def _card(self) -> Card:
         pulls, stages = self._pulls(), self._stages()
         costs = ("price", "running_loss")
@@ -203,13 +200,12 @@ class Episode(Tabular):
     def _arms(self) -> Columns:
         stages, arms = self.index.shape
         terms = ("expected_reward", "value_of_information", "index")
-        counts = ("good", "bad") if self.problem.is_binary else ("pulls",)
         texts = {"seen": [text for row in self.seen for text in row]} if self.seen else {}
         return {
             "stage": np.repeat(np.arange(stages), arms),
             "arm": [arm.name for arm in self.problem.arms] * stages,
             **texts,
-            **{name: getattr(self, name).ravel() for name in (*counts, *terms)},
+            **{name: getattr(self, name).ravel() for name in (*self._counts, *terms)},
             "price": np.repeat(self.prices, arms),
             "pulled": self.was_pulled.ravel(),
         }
@@ -217,12 +213,11 @@ class Episode(Tabular):
     def to_dict(self) -> dict[str, Any]:
         """Return plain values; arms by name, arrays as lists of one row per stage."""
         names = [arm.name for arm in self.problem.arms]
-        counts = ("good", "bad") if self.problem.is_binary else ("pulls",)
         arrays = {
             name: getattr(self, name).tolist()
             for name in (
                 "prices",
-                *counts,
+                *self._counts,
                 "expected_reward",
                 "value_of_information",
                 "index",
@@ -314,7 +309,7 @@ def follow(
     source = _Source(problem, seed, None if truth is None else truth_of(truth, problem))
 
     def decide(stage: int, state: State, spent: float) -> tuple[Arms, Outcomes]:
-        if problem.repeat or problem.may_wait:
+        if _shares(problem) or problem.may_wait:
             states = replace(States.of(problem, [state]), spent=np.array([spent]))
             pulls = policy.allocate_many(stage, states, source.rng)[0]
             arms = tuple(np.repeat(np.arange(problem.n_arms), pulls).tolist())
@@ -337,7 +332,7 @@ def retrace(
     solution: DualSolution | None = None,
     tol: float = 1e-4,
     policy: str = "observed",
-    relaxation: TermsOf | None = None,
+    relaxation: IndexTables | None = None,
 ) -> Episode:
     """Value the arms at prices along recorded pulls.
 
@@ -420,6 +415,11 @@ def model_of(problem: Problem, arm: int) -> ArmModel:
     return problem.groups[int(problem.group_of_arm[arm])].model
 
 
+def _shares(problem: Problem) -> bool:
+    """Whether one arm may be pulled several times at a stage."""
+    return problem.most_pulls > problem.horizon
+
+
 def _check_arms(arms: Arms, problem: Problem, stage: int, policy: str) -> None:
     if not all(0 <= arm < problem.n_arms for arm in arms):
         raise InvalidArgument(f"stage {stage}: pulls {arms}, not all are arms", field="history")
@@ -437,35 +437,28 @@ class _Source:
         means = tuple(chunk.means[0].tolist())
         self.truth = None if np.isnan(means).any() else means
 
-    def first(self) -> State:
-        """Return the state before the first stage: first states of arms at rest are drawn."""
-        if not self.problem.is_restless:
-            return State.before(self.problem)
-        begun = [outcomes.begun(self.problem.horizon)[0] for outcomes in self._outcomes]
-        groups = self.problem.groups
-        rows = {
-            a: row
-            for g, rows in zip(groups, begun, strict=True)
-            for a, row in zip(g.members, rows, strict=True)
-        }
-        return State.of_stats(self.problem, [tuple(rows[a].tolist()) for a in sorted(rows)])
+    def first(self) -> list[Floats]:
+        """Return statistics before the first stage: first states of arms at rest are drawn."""
+        stats = State.before(self.problem).stats(self.problem)
+        if self.problem.is_restless:
+            for group, outcomes in zip(self.problem.groups, self._outcomes, strict=True):
+                for arm, row in zip(
+                    group.members, outcomes.begun(self.problem.horizon)[0], strict=True
+                ):
+                    stats[arm] = row
+        return stats
 
-    def rested(self, state: State, arms: Arms, stage: int) -> State:
-        """Return the state in which the arms that are not pulled have moved."""
-        stats = [row.copy() for row in state.stats(self.problem)]
-        for arm in {*range(self.problem.n_arms)} - {*arms}:
-            k = int(self.problem.group_of_arm[arm])
-            group = self.problem.groups[k]
-            if group.model.restless:
-                member = np.array([group.members.index(arm)])
-                at = (np.zeros(1, np.int64), member, stage)
-                stats[arm] = self._outcomes[k].rested(*at, stats[arm][None])[0]
-        return State.of_stats(self.problem, [tuple(row.tolist()) for row in stats])
+    def rest(self, stats: list[Floats], arms: Arms, stage: int) -> None:
+        """Move the arms that are not pulled."""
+        for group, outcomes in zip(self.problem.groups, self._outcomes, strict=True):
+            for member, arm in enumerate(group.members if group.model.restless else ()):
+                if arm not in arms:
+                    at = (np.zeros(1, np.int64), np.array([member]), stage)
+                    stats[arm] = outcomes.rested(*at, stats[arm][None])[0]
 
     def outcomes(self, arms: Arms, state: State, stage: int) -> Outcomes:
         """Draw the outcomes of pulls of these arms, in their order."""
-        stats = [row.copy() for row in state.stats(self.problem)]
-        pulls, drawn = list(state.pulls), []
+        stats, pulls, drawn = state.stats(self.problem), list(state.pulls), []
         for arm in arms:
             k = int(self.problem.group_of_arm[arm])
             group, before = self.problem.groups[k], stats[arm]
@@ -479,33 +472,18 @@ class _Source:
         return tuple(drawn)
 
 
-def _after(problem: Problem, state: State, arm: int, outcome: Outcome) -> tuple[State, bool]:
-    """Return the state after one more outcome, and whether this was favourable."""
-    model, stats = model_of(problem, arm), state.stats(problem)
-    before = stats[arm]
+def _learn(model: ArmModel, before: Floats, outcome: Outcome) -> tuple[Floats, bool]:
+    """Return statistics after one more outcome, and whether this was favourable."""
     number = np.asarray(model.format.read_outcome(outcome, tuple(before.tolist())))
     good = number if model.counts_good else model.value(before, number) >= model.mean(before)
-    stats[arm] = model.update(before, number)
-    return State.of_stats(problem, [tuple(row.tolist()) for row in stats]), bool(good)
-
-
-def _terms_at(tables: TermsOf, stage: int, state: State) -> tuple[list[float], list[float]]:
-    """Return expected rewards and values of information of all arms; equal arms once."""
-    problem = tables.problem
-    stats = [tuple(row.tolist()) for row in state.stats(problem)]
-    keys = list(zip(problem.group_of_arm.tolist(), stats, strict=True))
-    terms = {key: tables.terms(stage, *key) for key in set(keys)}
-    return (
-        [terms[key].expected_reward for key in keys],
-        [terms[key].value_of_information for key in keys],
-    )
+    return model.update(before, number), bool(good)
 
 
 def _walk(
     solution: DualSolution,
     stages: int,
     decide: Callable[[int, State, float], tuple[Arms, Outcomes]],
-    relaxation: TermsOf | None,
+    relaxation: IndexTables | None,
     policy: str,
     truth: tuple[float, ...] | None,
     seed: int | None,
@@ -522,9 +500,9 @@ def _walk(
         7.0 * 8.0 * stages * K, f"an episode of {K} arms", "use fewer arms or a shorter horizon"
     )
     waits = problem.may_wait
-    losses = GapTerms.at(solution) if problem.repeat or waits else None
+    losses = GapTerms.at(solution) if _shares(problem) or waits else None
     tables = losses.tables if losses else relaxation or OneArmValues(problem, solution.prices)
-    state = State.before(problem) if source is None else source.first()
+    stats = State.before(problem).stats(problem) if source is None else source.first()
     prices = np.array(solution.prices[:stages])
     prices[: problem.horizon] /= problem.unit
     pulled, outcomes, favourable, texts = [], [], [], []
@@ -532,8 +510,14 @@ def _walk(
     ell, delta, lost = np.zeros((stages, K)), np.zeros((stages, K)), np.zeros((3, stages))
     spent = 0.0
     for t in range(stages):
+        state = State.of_stats(problem, [tuple(row.tolist()) for row in stats])
+        stats = state.stats(problem)
+        rows = [tuple(row.tolist()) for row in stats]
         good[t], bad[t], pulls[t] = state.good, state.bad, state.pulls
-        ell[t], delta[t] = _terms_at(tables, t, state)
+        keys = list(zip(problem.group_of_arm.tolist(), rows, strict=True))
+        terms = {key: tables.terms(t, *key) for key in set(keys)}  # equal arms once
+        ell[t] = [terms[key].expected_reward for key in keys]
+        delta[t] = [terms[key].value_of_information for key in keys]
         if not problem.is_binary:
             texts.append(tuple(str(state).split(",")))
         arms, drawn = decide(t, state, spent)
@@ -545,11 +529,11 @@ def _walk(
         else:
             excess = ell[t] + delta[t] - prices[t]
             lost[:2, t] = np.maximum(-excess, 0.0) @ counts, np.maximum(excess, 0.0) @ (counts == 0)
-        if source is not None and problem.is_restless:
-            state = source.rested(state, arms, t)
+        if source is not None:
+            source.rest(stats, arms, t)
         marks = []
         for arm, outcome in zip(arms, drawn, strict=bool(drawn)):
-            state, mark = _after(problem, state, arm, outcome)
+            stats[arm], mark = _learn(model_of(problem, arm), stats[arm], outcome)
             marks.append(mark)
         pulled.append(arms)
         outcomes.append(drawn)

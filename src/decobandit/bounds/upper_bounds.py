@@ -419,19 +419,14 @@ def information_bound(
     problem: Problem,
     *,
     solution: DualSolution | None = None,
-    tol: float = 1e-4,
     draws: int = 500,
-    rng: Rng = 1,
-    weight: float | None = None,
-    pops: int = MAX_POPS,
-    workers: int | None = None,
-    progress: Report | None = None,
+    **settings: Any,
 ) -> Bounds:
     """Estimate the information-relaxation bound, beside those of prices and best arms.
 
     Parameters
     ----------
-    problem, solution, tol, draws, rng, weight, pops, workers, progress
+    problem, solution, draws, **settings
         As in `bound`.
 
     Returns
@@ -451,18 +446,7 @@ def information_bound(
     if not all(group.model.known_variance for group in problem.groups):
         raise Unsupported(f"the information bound: {NO_VARIANCE}", field="prior")
     kinds = (LagrangianBound.kind, TrivialBound.kind, InformationBound.kind)
-    return bound(
-        problem,
-        solution=solution,
-        tol=tol,
-        draws=draws,
-        rng=rng,
-        weight=weight,
-        pops=pops,
-        kinds=kinds,
-        workers=workers,
-        progress=progress,
-    )
+    return bound(problem, solution=solution, draws=draws, kinds=kinds, **settings)
 
 
 def check_bound_draws(draws: int | None) -> None:
