@@ -8,12 +8,12 @@ import pytest
 
 from decobandit import Design, optimum
 from decobandit.bounds import compare_by_simulation, compare_exactly
-from decobandit.designs import as_python, as_toml, forecast, operating_characteristics
-from decobandit.designs.forecasts import PATH_STATES, as_json
+from decobandit.designs import as_python, forecast, operating_characteristics
+from decobandit.designs.forecasts import PATH_STATES
 from decobandit.policies import Context, make_policy
-from decobandit.problem import Arm, BetaBernoulli, Problem, Reward, Rules, Scenario
+from decobandit.problem import Arm, BetaBernoulli, NormalNormal, Problem, Reward, Rules, Scenario
 from decobandit.problem.model import Terminal
-from decobandit.problem.problem_files import parse_problem
+from decobandit.problem.problem_files import Format, format_problem, parse_problem
 from decobandit.trials import create_trial, open_trial
 from helpers.policies import Bench
 from helpers.refusals import refused
@@ -155,14 +155,21 @@ ODD = (
 PROBLEMS = {
     "deployment": Problem(horizon=3, arms=ODD, terminal=Terminal(deploy=2.5)),
     "tables": Problem(horizon=3, pulls_per_stage=2, arms=(*ODD, Arm(name="<b>", terminal=TABLE))),
+    "measurements in windows": Problem(
+        horizon=3,
+        arms=[
+            Arm(name="a", prior=NormalNormal(mean=0.5, sd=1.0), noise_sd=2.0),
+            Arm(name="b", prior=NormalNormal(0.0, 1.0), noise_sd=2.0, available=[(1, 3)]),
+        ],
+    ),
 }
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
-def test_files_hold_the_same_problem(name: str) -> None:
+@pytest.mark.parametrize("format", ["toml", "json"])
+def test_files_hold_the_same_problem(name: str, format: Format) -> None:
     problem = PROBLEMS[name]
-    assert parse_problem(as_toml(problem), format="toml") == problem
-    assert parse_problem(as_json(problem), format="json") == problem
+    assert parse_problem(format_problem(problem, format=format), format=format) == problem
 
 
 @pytest.mark.parametrize("name", PROBLEMS)

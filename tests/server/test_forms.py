@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from decobandit.designs import as_toml
-from decobandit.problem.problem_files import parse_problem
+from decobandit.problem.problem_files import format_problem, parse_problem
 from decobandit.trials import Trial, list_trials, open_trial
 from helpers.page_browser import EVIL, NAMES, Browser, Elements
 from helpers.web_client import Site
@@ -108,7 +107,7 @@ def test_a_plan_can_be_started_once(site: Site) -> None:
     assert [(a.name, a.prior.good) for a in trial.problem.arms] == [("A", 1.0), (EVIL, 2.5)]
     assert EVIL not in found.text
     shown = found.text.replace("&#34;", '"').replace("&lt;", "<").replace("&gt;", ">")
-    assert as_toml(trial.problem) in shown
+    assert format_problem(trial.problem, format="toml") in shown
     other = browser.post("/trials", data=data | {"horizon": "9"})
     assert (other.status_code, len(list_trials(db=site.store))) == (409, 1)
 

@@ -7,9 +7,11 @@ would take long is left out, and `Forecast.notes` says so.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pprint import pformat
+from textwrap import indent
+from typing import Any, NamedTuple
 
 from ..bounds import BoundValue, bound
 from ..evaluation import evaluate
@@ -26,8 +28,8 @@ from ..policies import (
     picked_name,
     policy_class,
 )
-from ..problem import Arm, Problem, Reward, Rules, check_problem, format_problem
-from ..simulation import Simulation, simulate
+from ..problem import Problem, Rules, check_problem, problem_to_dict
+from ..simulation import simulate
 from ..support import (
     Floats,
     InvalidArgument,
@@ -57,6 +59,7 @@ MAX_CHOSEN_STEPS = 100  # arms times stages up to which a chosen policy of slow 
 SLOW_COSTS: tuple[Cost, ...] = ("decision", "solve")  # to simulate
 FROM_PRICES: str = "lagrangian"
 UNDER_RULES = "values are of trials that obey the rules of the design, early stopping included"
+CODE_WIDTH = 92
 NO_BOUND = {"best_bound": None, "best_bound_is": None}
 
 
@@ -73,6 +76,17 @@ class PolicyForecast:
         "To the best bound: no policy earns more than this above it; None without one."
     )
     method: str = doc("exact or simulated.")
+
+
+class _Values(NamedTuple):
+    """What a forecast says of a policy, but for the gap."""
+
+    policy: str
+    value: float
+    value_se: float
+    over_equal: float
+    over_equal_se: float
+    method: str
 
 
 @dataclass(frozen=True, repr=False)
@@ -186,20 +200,17 @@ def forecast(
     draws = _affordable(problem) if draws is None else draws
     if rules is not None:
         notes.insert(0, UNDER_RULES)
-        values: _Values | _RuledValues = _RuledValues.of_players(players, rules, draws, rng, notes)
+        values = list(_under_rules(players, rules, draws, rng, notes))
     else:
-        values = _Values.of_players(context, players, draws, rng)
+        values = list(_over_prior(context, players, draws, rng))
     solution = context.solution_for()
     if solution is None:
         notes.append("the bound is left out: it is slow here, and no policy needs it")
     best = None if solution is None else bound(problem, solution=solution)[0]
-    forecasts = []
-    for name in values.names:
-        value, error = values.of(name)
-        more, more_error = values.difference(name, BASELINE)
-        method = "exact" if name in values.exact else "simulated"
-        gap = None if best is None else best.gap_percent(value)
-        forecasts.append(PolicyForecast(name, value, error, more, more_error, gap, method))
+    forecasts = [
+        PolicyForecast(*one[:-1], None if best is None else best.gap_percent(one.value), one.method)
+        for one in values
+    ]
     upper, kind = (None, None) if solution is None else (solution.upper_bound, FROM_PRICES)
     return Forecast(problem, upper, kind, best, tuple(forecasts), tuple(notes))
 
@@ -253,167 +264,62 @@ def _affordable(problem: Problem) -> int:
     return max(MIN_DRAWS, min(MAX_DRAWS, STEPS // (problem.n_arms * problem.stages * PER_DRAW)))
 
 
-@dataclass(frozen=True)
-class _RuledValues:
-    """Total rewards of trials that obey rules, (trials,), on common draws of the parameters."""
-
-    rewards: dict[str, Floats]
-    exact: Mapping[str, float] = field(default_factory=dict)  # none
-
-    @classmethod
-    def of_players(
-        cls, players: Sequence[Policy], rules: Rules, draws: int, rng: Rng, notes: list[str]
-    ) -> _RuledValues:
-        """Play all policies; one that cannot obey the rules is left out with a note."""
-        totals, seed = dict[str, Floats](), seed_of(rng)
-        for policy in players:
-            try:
-                ends = play(RuledPolicy(policy, rules), None, draws * PER_DRAW, (seed,))
-            except ValueError as error:
-                notes.append(f"{policy.name} is left out: {error}")
-            else:
-                totals[policy.name] = rewards(policy.problem, ends)
-        if BASELINE not in totals:
-            raise InvalidArgument("; ".join(notes[1:]), field="rules")
-        return cls(totals)
-
-    @property
-    def names(self) -> list[str]:
-        return list(self.rewards)
-
-    def of(self, name: str) -> tuple[float, float]:
-        """Value and standard error."""
-        return mean_and_error(self.rewards[name])
-
-    def difference(self, name: str, other: str) -> tuple[float, float]:
-        """Difference and standard error, trial by trial."""
-        return mean_and_error(self.rewards[name] - self.rewards[other])
+def _under_rules(
+    players: Sequence[Policy], rules: Rules, draws: int, rng: Rng, notes: list[str]
+) -> Iterator[_Values]:
+    """Play trials that obey rules; a policy that cannot is left out with a note."""
+    totals, seed = dict[str, Floats](), seed_of(rng)
+    for policy in players:
+        try:
+            ends = play(RuledPolicy(policy, rules), None, draws * PER_DRAW, (seed,))
+        except ValueError as error:
+            notes.append(f"{policy.name} is left out: {error}")
+        else:
+            totals[policy.name] = rewards(policy.problem, ends)
+    if BASELINE not in totals:
+        raise InvalidArgument("; ".join(notes[1:]), field="rules")
+    for name, total in totals.items():
+        more = mean_and_error(total - totals[BASELINE])
+        yield _Values(name, *mean_and_error(total), *more, "simulated")
 
 
-@dataclass(frozen=True)
-class _Values:
-    """Exact values, and simulated ones of the other policies."""
-
-    names: list[str]
-    exact: dict[str, float]
-    simulated: Simulation | None
-
-    @classmethod
-    def of_players(
-        cls, context: Context, players: Sequence[Policy], draws: int, rng: Rng
-    ) -> _Values:
-        """Evaluate policies that reach few states; simulate the others."""
-        exact = _exact_values(players)
-        rest = [policy for policy in players if policy.name not in exact]
+def _over_prior(
+    context: Context, players: Sequence[Policy], draws: int, rng: Rng
+) -> Iterator[_Values]:
+    """Evaluate policies that reach few states; simulate the others on the same draws."""
+    exact = _exact_values(players)
+    rest = [policy for policy in players if policy.name not in exact]
+    values = {name: (value, 0.0) for name, value in exact.items()}
+    if rest:
         settings: dict[str, Any] = {"draws": draws, "per_draw": PER_DRAW, "rng": rng}
-        solution = context.solution_for()
-        simulated = simulate(context.problem, rest, solution=solution, **settings) if rest else None
-        return cls([policy.name for policy in players], exact, simulated)
-
-    def of(self, name: str) -> tuple[float, float]:
-        """Value and standard error."""
-        if name in self.exact:
-            return self.exact[name], 0.0
-        assert self.simulated is not None
-        row = next(result for result in self.simulated.results if result.policy == name)
-        return row.value, row.value_se
-
-    def difference(self, name: str, other: str) -> tuple[float, float]:
-        """On the same draws where both are simulated, which makes the error small."""
-        if name == other:
-            return 0.0, 0.0
-        if self.simulated is not None and name not in self.exact and other not in self.exact:
-            gain = self.simulated.difference(name, other)
-            return gain.value, gain.value_se
-        (one, error), (two, other_error) = self.of(name), self.of(other)
-        return one - two, math.hypot(error, other_error)
-
-
-# -- files and code ------------------------------------------------------------------------------
-
-
-def as_toml(problem: Problem) -> str:
-    """Return the problem file, as `deco trial new` reads it."""
-    return format_problem(problem, format="toml")
-
-
-def as_json(problem: Problem) -> str:
-    """Return the problem file, in JSON."""
-    return format_problem(problem, format="json")
+        simulated = simulate(context.problem, rest, solution=context.solution_for(), **settings)
+        values |= {row.policy: (row.value, row.value_se) for row in simulated.results}
+    for policy in players:
+        name = policy.name
+        (value, error), (equal, equal_error) = values[name], values[BASELINE]
+        more = value - equal, math.hypot(error, equal_error)
+        if name == BASELINE:
+            more = 0.0, 0.0
+        elif name not in exact and BASELINE not in exact:  # common draws make the error small
+            gain = simulated.difference(name, BASELINE)
+            more = gain.value, gain.value_se
+        yield _Values(name, value, error, *more, "exact" if name in exact else "simulated")
 
 
 def as_python(problem: Problem, policy: str = DEFAULT_POLICY, name: str | None = None) -> str:
     """Code that starts the same trial and asks for its first arm."""
-    law, deployed = problem.random_horizon, problem.deployed
-    special = problem.has_windows or problem.budget is not None or law is not None or deployed > 1
-    if special or not problem.is_binary:  # the file says it all
-        return _from_file(policy, name)
-    extra = [name for name in ("Reward", "Terminal") if _needs(problem, name)]
-    settings = [f"horizon={problem.horizon}", f"pulls_per_stage={problem.pulls_per_stage}"]
-    if problem.repeat:
-        settings += ["repeat=True", f"unit={problem.unit}"]
-    if problem.terminal is not None:
-        settings.append(f"terminal=Terminal(deploy={problem.terminal.deploy!r})")
     named = "" if name is None else f", name={name!r}"
-    lines = [
-        f"from decobandit import {', '.join(['Arm', 'BetaBernoulli', 'Problem', *extra])}",
-        "from decobandit.trials import create_trial",
-        "",
-        "problem = Problem(",
-        *(f"    {setting}," for setting in settings),
-        "    arms=[",
-        *(f"        {_arm(arm)}," for arm in problem.arms),
-        "    ],",
-        ")",
-        f"trial = create_trial(problem, policy={policy!r}{named})",
-        *_first_steps(problem),
-    ]
-    return "\n".join(lines) + "\n"
+    tree = pformat(problem_to_dict(problem), width=CODE_WIDTH, sort_dicts=False)
+    batch = problem.pulls_per_stage > 1
+    outcome = "...)  # good outcomes and pulls of every arm"
+    return f"""from decobandit.problem import problem_from_dict
+from decobandit.trials import create_trial
 
-
-def _first_steps(problem: Problem) -> list[str]:
-    if problem.pulls_per_stage > 1:
-        return [
-            "allocation = trial.ask()",
-            "print(allocation.pulls)",
-            "# trial.tell(allocation.id, ...)  # good outcomes and pulls of every arm",
-        ]
-    return [
-        "allocation = trial.ask()",
-        "print(allocation.arm)",
-        "# trial.tell(allocation.id, 1)  # 1 is a good outcome, 0 a bad one",
-    ]
-
-
-def _from_file(policy: str, name: str | None) -> str:
-    named = "" if name is None else f", name={name!r}"
-    return "\n".join(
-        [
-            "from decobandit import load_problem",
-            "from decobandit.trials import create_trial",
-            "",
-            'problem = load_problem("trial.toml")',
-            f"trial = create_trial(problem, policy={policy!r}{named})",
-            "print(trial.ask().arm)",
-            "",
-        ]
-    )
-
-
-def _needs(problem: Problem, name: str) -> bool:
-    if name == "Terminal":
-        return problem.terminal is not None
-    return any(arm.reward != Reward() for arm in problem.arms)
-
-
-def _arm(arm: Arm) -> str:
-    parts = [
-        f"name={arm.name!r}",
-        f"prior=BetaBernoulli(good={arm.beta.good!r}, bad={arm.beta.bad!r})",
-    ]
-    if arm.reward != Reward():
-        reward = arm.outcome_reward
-        parts.append(f"reward=Reward(good={reward.good!r}, bad={reward.bad!r})")
-    if arm.terminal is not None:
-        parts.append(f"terminal={arm.terminal!r}")
-    return f"Arm({', '.join(parts)})"
+problem = problem_from_dict(
+{indent(tree, "    ")}
+)
+trial = create_trial(problem, policy={policy!r}{named})
+allocation = trial.ask()
+print(allocation.{"pulls" if batch else "arm"})
+# trial.tell(allocation.id, {outcome if batch else "1)  # its outcome, 1 if good"}
+"""

@@ -16,7 +16,7 @@ from ...designs.reporting import study_design
 from ...figures.design_report import characteristics, study_page
 from ...policies import COMPARED_POLICIES, policy_names
 from ...policies.names import POLICIES
-from ...problem import FINAL_TESTS, Design, Problem, Rules
+from ...problem import FINAL_TESTS, Design, Problem, Rules, format_problem
 from ...trials import Conflict, Store, Trial, TrialError, open_trial
 from ..api.planning import start_trial
 from ..auth import allow
@@ -218,7 +218,8 @@ def _copies(problem: Problem, draft: Draft, design: Design | None) -> list[tuple
         text = draft.design_file(problem, design)
         return [(f"Problem file ({draft.format.upper()})", draft.format, text)]
     code = designs.as_python(problem, draft["policy"], draft["name"])
-    return [("Problem file (TOML)", "toml", designs.as_toml(problem)), ("Python", "python", code)]
+    text = format_problem(problem, format="toml")
+    return [("Problem file (TOML)", "toml", text), ("Python", "python", code)]
 
 
 def _bars(forecast_result: designs.Forecast) -> list[dict[str, Any]]:
