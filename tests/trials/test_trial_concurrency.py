@@ -291,21 +291,20 @@ def test_a_transaction_does_not_wait_for_a_thread_that_decides(tmp_path: Path) -
 
 def test_turns_come_in_the_order_of_those_who_wait() -> None:
     lock, order = recording.FairLock(), list[int]()
-    assert lock.acquire(0.0)
-    assert not lock.acquire(0.01)  # one that gave up leaves no gap
     threads = []
 
     def wait(number: int) -> None:
-        assert lock.acquire(PATIENCE)
-        order.append(number)
-        lock.release()
+        with lock.held(PATIENCE):
+            order.append(number)
 
-    for number in range(8):
-        threads.append(Thread(target=wait, args=[number]))
-        threads[-1].start()
-        while len(lock._waiting) <= number:
-            time.sleep(0.001)
-    lock.release()
+    with lock.held():
+        with pytest.raises(StoreError), lock.held(0.01):
+            pass  # one that gave up leaves no gap
+        for number in range(8):
+            threads.append(Thread(target=wait, args=[number]))
+            threads[-1].start()
+            while len(lock._turns) <= number + 1:
+                time.sleep(0.001)
     for thread in threads:
         thread.join(PATIENCE)
     assert order == list(range(8))

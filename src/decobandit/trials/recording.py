@@ -23,7 +23,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from threading import Lock
+from threading import Condition, Lock
 from typing import Any, Generic, TypeVar
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
@@ -132,46 +132,28 @@ class FairLock:
     """A lock that threads get in the order in which they asked for it."""
 
     def __init__(self) -> None:
-        self._guard = Lock()
-        self._held = False
-        self._waiting: deque[Lock] = deque()  # each is released when its thread has its turn
+        self._changed = Condition()
+        self._turns: deque[object] = deque()  # the first one holds the lock
 
     def locked(self) -> bool:
-        return self._held
-
-    def acquire(self, timeout: float) -> bool:
-        """Wait for the lock; return False after `timeout` seconds."""
-        with self._guard:
-            if not self._held:
-                self._held = True
-                return True
-            turn = Lock()
-            turn.acquire()
-            self._waiting.append(turn)
-        if turn.acquire(timeout=timeout):
-            return True
-        with self._guard:
-            if turn in self._waiting:
-                self._waiting.remove(turn)
-                return False
-        return True  # the turn came in the last moment
-
-    def release(self) -> None:
-        """Hand the lock to the thread that has waited longest."""
-        with self._guard:
-            if self._waiting:
-                self._waiting.popleft().release()
-            else:
-                self._held = False
+        return bool(self._turns)
 
     @contextmanager
-    def held(self) -> Iterator[None]:
-        if not self.acquire(timeout=TURN_SECONDS):
-            raise StoreError("too many requests wait for the decisions of this trial; try again")
+    def held(self, seconds: float = TURN_SECONDS) -> Iterator[None]:
+        turn = object()
+        with self._changed:
+            self._turns.append(turn)
+            if not self._changed.wait_for(lambda: self._turns[0] is turn, seconds):
+                self._turns.remove(turn)
+                raise StoreError(
+                    "too many requests wait for the decisions of this trial; try again"
+                )
         try:
             yield
         finally:
-            self.release()
+            with self._changed:
+                self._turns.popleft()
+                self._changed.notify_all()
 
 
 class Turns:

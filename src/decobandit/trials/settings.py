@@ -13,7 +13,7 @@ import re
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -44,7 +44,7 @@ from ..problem import (
     refuse_restless,
     tie_rule,
 )
-from ..support import Floats, InvalidArgument, Once, Unsupported
+from ..support import Floats, InvalidArgument, Unsupported
 from .errors import TrialError
 from .events import canonical, digest
 
@@ -62,27 +62,16 @@ class TrialSettings:
     policy: str
     ties: TieRule
     seed: int
-    parameters: Mapping[str, float] | None = None  # of a tuned policy
+    parameters: dict[str, float] | None = None  # of a tuned policy
     problem: Problem = None  # type: ignore[assignment]  # that of the solution, where there is one
     rules: Rules | None = None  # obeyed by the trial
     best_bound: BoundValue | None = None  # the smallest at the creation of the trial
     # by name, each on its own clock; decisions depend on these alone where there are some
     segments: Mapping[str, TrialSettings] = field(default_factory=dict)
-    _multipliers_hash: Once[str] = field(init=False, repr=False)
-    _tables_hash: Once[str] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        solution, everything = self.solution, self.to_dict
-        if solution is not None:
-            object.__setattr__(self, "problem", solution.problem)
-        object.__setattr__(self, "_multipliers_hash", Once(self._hash_of_prices))
-        tables_hash = Once(lambda: digest(canonical(everything() | {"seed": None})))
-        object.__setattr__(self, "_tables_hash", tables_hash)
-
-    def __reduce__(self) -> tuple[type[TrialSettings], tuple[object, ...]]:
-        parameters = None if self.parameters is None else dict(self.parameters)
-        fixed = (self.solution, self.policy, self.ties, self.seed, parameters, self.problem)
-        return TrialSettings, (*fixed, self.rules, self.best_bound, dict(self.segments))
+        if self.solution is not None:
+            object.__setattr__(self, "problem", self.solution.problem)
 
     @property
     def prices(self) -> Floats | None:
@@ -107,18 +96,17 @@ class TrialSettings:
         return None if rules is None else rules.model_dump(mode="json", exclude_none=True)
 
     @property
-    def multipliers_hash(self) -> str | None:
-        """Hash of the prices, that of the deployment included; None without prices."""
-        return self._multipliers_hash() if self.has_prices else None
-
-    @property
     def has_prices(self) -> bool:
         """Whether the dual was solved, for every segment where there are some."""
         if self.segments:
             return all(part.has_prices for part in self.segments.values())
         return self.solution is not None
 
-    def _hash_of_prices(self) -> str:
+    @cached_property
+    def multipliers_hash(self) -> str | None:
+        """Hash of the prices, that of the deployment included; None without prices."""
+        if not self.has_prices:
+            return None
         if self.solution is not None:
             priced = {"prices": self.solution.prices.tolist()}
             if self.solution.budget_price is not None:
@@ -128,10 +116,10 @@ class TrialSettings:
             canonical({name: part.multipliers_hash for name, part in self.segments.items()})
         )
 
-    @property
+    @cached_property
     def tables_hash(self) -> str:
         """Hash of everything but the seed: equal settings share their tables."""
-        return self._tables_hash()
+        return digest(canonical(self.to_dict() | {"seed": None}))
 
     def to_dict(self) -> dict[str, Any]:
         solution = self.solution
@@ -146,7 +134,7 @@ class TrialSettings:
             "policy": self.policy,
             "ties": self.ties,
             "seed": self.seed,
-            "path": None if self.parameters is None else dict(self.parameters),
+            "path": self.parameters,
             "rules": self.plain_rules,
             **self.best_bound_fields,
         }
@@ -190,15 +178,13 @@ class TrialSettings:
             check_policies([self.policy], places=False)
         except ValueError as error:
             raise TrialError(f"the trial cannot be used: {error}") from None
-        (policy,) = make_policies(self._context(), [self.policy], places=False)
+        prices: dict[str, Any] = {"solver": _no_prices}
+        if self.solution is not None:
+            prices = {"fixed_solution": self.solution, "play_fixed": True}
+            prices["tol"] = self.solution.tol
+        context = Context(self.problem, ties=self.ties, parameters=self.parameters, **prices)
+        (policy,) = make_policies(context, [self.policy], places=False)
         return policy
-
-    def _context(self) -> Context:
-        settings: dict[str, Any] = {"ties": self.ties, "parameters": self.parameters}
-        if self.solution is None:
-            return Context(self.problem, solver=_no_prices, **settings)
-        settings |= {"tol": self.solution.tol, "fixed_solution": self.solution, "play_fixed": True}
-        return Context(self.problem, **settings)
 
 
 def _best_bound_from(tree: dict[str, Any], solution: DualSolution) -> BoundValue | None:
@@ -286,7 +272,9 @@ def settings_from(
     if instance.at_fixed_prices:
         solution = context.played
     name = instance.name if policy == DEFAULT_POLICY else policy  # the log has the real name
-    fixed = (solution, name, context.ties, seed, instance.record(), problem, rules)
+    record = instance.record()
+    parameters = None if record is None else dict(record)
+    fixed = (solution, name, context.ties, seed, parameters, problem, rules)
     return TrialSettings(*fixed, best_bound=best)
 
 
