@@ -338,13 +338,7 @@ def _check_continued(
 
 @record_class()
 class CheckpointCheck(CheckResult):
-    """Result of comparing a database, or an exported trial, with a checkpoint.
-
-    Examples
-    --------
-    >>> CheckpointCheck("", 1, "2026-11-16T12:00:00.000+00:00", "deco", 0, ()).ok
-    True
-    """
+    """Result of comparing a database, or an exported trial, with a checkpoint."""
 
     number: int = doc("Number of the checkpoint.")
     made: str = doc("Time of the checkpoint: ISO 8601, UTC.")

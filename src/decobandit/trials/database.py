@@ -84,28 +84,23 @@ _HOOKS = "decobandit_after_commit"
 _NOTES = "decobandit_notes"
 
 
-class _Job:
-    """A queued work with its result or error."""
+class _Job(Future[Any]):
+    """A queued work, which is done when its result is on disk."""
 
     def __init__(self, work: Callable[[Connection], Any], trial: str = "") -> None:
+        super().__init__()
         self.work, self.trial = work, trial
-        self.done = False
-        self.result: Any = None
-        self.error: BaseException | None = None
-        self.future: Future[Any] | None = None  # for callers without a waiting thread
+        self.failure: BaseException | None = None
+        self.set_running_or_notify_cancel()  # begun: it will not be cancelled
 
     def run(self, connection: Connection) -> None:
-        self.result = self.work(connection)
+        self.value = self.work(connection)
 
     def end(self) -> None:
-        """Resolve the future, once."""
-        was_done, self.done = self.done, True
-        if self.future is None or was_done:
-            return
-        if self.error is None:
-            self.future.set_result(self.result)
+        if self.failure is None:
+            self.set_result(self.value)
         else:
-            self.future.set_exception(self.error)
+            self.set_exception(self.failure)
 
 
 class Store:
@@ -169,9 +164,7 @@ class Store:
             self._commit_with_others(job)
         else:
             self._commit([job])
-        if job.error is not None:
-            raise job.error
-        result: T = job.result
+        result: T = job.result()
         return result
 
     def submit(self, work: Callable[[Connection], T], trial: str = "") -> Future[T]:
@@ -182,15 +175,13 @@ class Store:
         can end although its database stalls.
         """
         job = _Job(work, trial)
-        job.future = Future()
-        job.future.set_running_or_notify_cancel()  # begun: it will not be cancelled
         with self._queue_lock:
             if self._submitted is None:
                 self._submitted = SimpleQueue()
                 Thread(target=self._commit_submitted, name="committer", daemon=True).start()
             self._queue.append(job)
         self._submitted.put(job)
-        return job.future
+        return job
 
     def _commit_submitted(self) -> None:
         assert self._submitted is not None
@@ -199,37 +190,35 @@ class Store:
 
     def _commit_with_others(self, job: _Job) -> None:
         with self._commit_lock:
-            while not job.done:  # else another thread's commit included it
+            while not job.done():  # else another thread's commit included it
                 self._commit(self._next_jobs())
 
     def _next_jobs(self) -> list[_Job]:
         """Take the jobs of one commit from the queue, round robin over trials."""
         with self._queue_lock:
-            before = Counter[str]()
-            turns = list[int]()
+            before, turns = Counter[str](), dict[_Job, int]()
             for job in self._queue:
-                turns.append(before[job.trial])
+                turns[job] = before[job.trial]
                 before[job.trial] += 1
-            order = sorted(range(len(turns)), key=turns.__getitem__)
-            jobs = [self._queue[k] for k in order[:MAX_SHARED]]
-            self._queue = [self._queue[k] for k in sorted(order[MAX_SHARED:])]
+            jobs = sorted(self._queue, key=turns.__getitem__)[:MAX_SHARED]
+            self._queue = [job for job in self._queue if job not in jobs]
         return jobs
 
     def _commit(self, jobs: list[_Job]) -> None:
         try:
             self._commit_together(jobs)
         except StoreError as failure:
-            if len(jobs) == 1:
-                jobs[0].error = failure
-            else:
-                for job in jobs:
-                    job.error = None
+            for job in jobs:
+                if len(jobs) == 1:
+                    job.failure = failure
+                else:
+                    job.failure = None
                     self._commit([job])
         except BaseException as failure:
             for job in jobs:
-                job.error = job.error or failure
-        finally:
-            for job in jobs:
+                job.failure = job.failure or failure
+        for job in jobs:
+            if not job.done():
                 job.end()
 
     def _commit_together(self, jobs: list[_Job]) -> None:
@@ -268,7 +257,7 @@ class Store:
             except (StoreError, SQLAlchemyError):
                 raise  # concerns all works of this commit
             except Exception as error:
-                job.error = error
+                job.failure = error
                 del hooks[before:]
                 self._check_alive(connection)
 

@@ -26,6 +26,7 @@ from ..policies.allocation import Allowed, drawn_arms
 from ..problem import Rules, State, States, ahead_of
 from ..problem.kernels.layout import slab_size
 from ..support import Cache, Floats, Once, TooLarge
+from ..support.records import doc, record_class
 from .allocations import kinds_of, known_of, parts_by_arm
 from .decisions import (
     MAX_STATES_AHEAD,
@@ -422,33 +423,17 @@ def _rules_clause(
 # -- results of looks -----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@record_class()
 class LookResult:
-    """Result of an interim look.
+    """Result of an interim look."""
 
-    Attributes
-    ----------
-    outcomes : int
-        Recorded outcomes at the look.
-    probabilities : dict[str, float]
-        P(better than control by the margin) of every arm but control and those that were dropped
-        before; without a control arm P(best).
-    dropped : tuple[str, ...]
-        Arms that this look dropped.
-    stopped : str | None
-        Why this look stopped the trial.
-
-    Examples
-    --------
-    >>> from decobandit.trials.decider import LookResult
-    >>> LookResult(50, {"new": 0.93}, (), None).outcomes
-    50
-    """
-
-    outcomes: int
-    probabilities: dict[str, float]
-    dropped: tuple[str, ...]
-    stopped: str | None
+    outcomes: int = doc("Recorded outcomes at the look.")
+    probabilities: dict[str, float] = doc(
+        "P(better than control by the margin) of every arm but control and those that were dropped "
+        "before; without a control arm P(best)."
+    )
+    dropped: tuple[str, ...] = doc("Arms that this look dropped.")
+    stopped: str | None = doc("Why this look stopped the trial.")
 
 
 def stopped_and_dropped(

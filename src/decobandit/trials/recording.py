@@ -139,8 +139,8 @@ class FairLock:
         return bool(self._turns)
 
     @contextmanager
-    def held(self, seconds: float = TURN_SECONDS) -> Iterator[None]:
-        turn = object()
+    def held(self, seconds: float | None = None) -> Iterator[None]:
+        turn, seconds = object(), TURN_SECONDS if seconds is None else seconds
         with self._changed:
             self._turns.append(turn)
             if not self._changed.wait_for(lambda: self._turns[0] is turn, seconds):

@@ -28,7 +28,7 @@ from .events import Event
 from .ledger import TURNS, Ledger
 from .lists import STALE_AFTER, stale_limit
 from .requests import UNMASK_CATEGORIES
-from .status import Deciders, Standing, Status, status_of
+from .status import Deciders, SegmentStanding, Standing, Status, status_of
 from .verification import Verification
 
 LEVEL = 0.95
@@ -38,13 +38,7 @@ Ends = tuple[float, float]
 
 @record_class()
 class ArmResult:
-    """Results of an arm.
-
-    Examples
-    --------
-    >>> trial.report().arms[0].best
-    0.5
-    """
+    """Results of an arm."""
 
     name: str = doc("Name of the arm.")
     allocated: int = doc("Allocations that hold a slot.")
@@ -106,7 +100,7 @@ def arm_results(ledger: Ledger, control: int) -> tuple[ArmResult, ...]:
                 allocated=pulls + ledger.open[k],
                 pulls=pulls,
                 pending=ledger.open[k],
-                **(_binary_fields(arm, state.good[k], pulls) if model.counts_good else _NOT_BINARY),
+                **_binary_fields(state.good[k] if model.counts_good else None, pulls, arm),
                 rate=_observed_mean(model, parts.get(arm.name, [])),
                 effective_sample_size=model.prior_pulls,
                 posterior_mean=float(model.mean(stats[k])),
@@ -135,14 +129,13 @@ def results_in_all(
         pulls = sum(arm.pulls for arm in arms)
         good = None if arms[0].good is None else sum(arm.good or 0 for arm in arms)
         total = sum(arm.pulls * (arm.rate or 0.0) for arm in arms)
-        counted = _NOT_BINARY | ({} if good is None else _intervals(good, pulls))
         mean, prior = (
             sum(share * getattr(arm, name) for share, arm in zip(shares, arms, strict=True))
             for name in ("posterior_mean", "prior_mean")
         )
         rows.append(
             ArmResult(
-                **counted | {"good": good},
+                **_binary_fields(good, pulls),
                 name=arms[0].name,
                 allocated=sum(arm.allocated for arm in arms),
                 pulls=pulls,
@@ -191,20 +184,16 @@ def _drawn_in_all(ledger: Ledger, control: int) -> tuple[list[Ends | None], *Cha
     return intervals, best, better
 
 
-_NOT_BINARY = dict.fromkeys(
-    ("good", "exact_interval", "wilson_interval", "prior_good", "prior_bad")
-)
-
-
-def _binary_fields(arm: Arm, good: int, pulls: int) -> dict[str, Any]:
-    prior = {"prior_good": arm.beta.good, "prior_bad": arm.beta.bad}
-    return {"good": good, **_intervals(good, pulls), **prior}
-
-
-def _intervals(good: int, pulls: int) -> dict[str, Ends | None]:
+def _binary_fields(good: int | None, pulls: int, arm: Arm | None = None) -> dict[str, Any]:
+    """Return the fields of good or bad outcomes; null for others, and without a prior."""
+    counted = good is not None and pulls > 0
+    prior = None if good is None or arm is None else arm.beta
     return {
-        "exact_interval": rate_interval(good, pulls, "exact") if pulls else None,
-        "wilson_interval": rate_interval(good, pulls, "wilson") if pulls else None,
+        "good": good,
+        "exact_interval": rate_interval(good or 0, pulls, "exact") if counted else None,
+        "wilson_interval": rate_interval(good or 0, pulls, "wilson") if counted else None,
+        "prior_good": None if prior is None else prior.good,
+        "prior_bad": None if prior is None else prior.bad,
     }
 
 
@@ -262,14 +251,7 @@ MAX_BLOCKS, MIN_BLOCK_LENGTH = 12, 5
 
 @record_class()
 class ShareBlock:
-    """Shares of the arms in a block of consecutive allocations.
-
-    Examples
-    --------
-    >>> _ = trial.ask()
-    >>> trial.report().shares[0].shares
-    (1.0, 0.0)
-    """
+    """Shares of the arms in a block of consecutive allocations."""
 
     first: int = doc("Number of its first allocation, cancelled ones not counted, from 1.")
     last: int = doc("Number of its last one.")
@@ -300,15 +282,7 @@ SEVERAL = "(several)"  # in place of an arm
 
 @record_class()
 class Correction:
-    """A recorded outcome that was replaced.
-
-    Examples
-    --------
-    >>> slot = trial.tell(trial.ask().id, 1)
-    >>> _ = trial.correct(slot.id, 0, reason="misread")
-    >>> trial.report().corrections[0].reason
-    'misread'
-    """
+    """A recorded outcome that was replaced."""
 
     allocation: str = doc("Id of the allocation.")
     number: int = doc("Number of the allocation, from 1.")
@@ -325,13 +299,7 @@ class Correction:
 
 @record_class()
 class LateOutcome:
-    """An outcome recorded late, or pending for longer than the limit.
-
-    Examples
-    --------
-    >>> trial.report().late
-    ()
-    """
+    """An outcome recorded late, or pending for longer than the limit."""
 
     allocation: str = doc("Its id.")
     number: int = doc("Number of the allocation, from 1.")
@@ -343,14 +311,7 @@ class LateOutcome:
 
 @record_class()
 class Change:
-    """A change of the trial as a whole, or an unmasking.
-
-    Examples
-    --------
-    >>> _ = trial.close(reason="enough")
-    >>> trial.report().changes[0].kind
-    'closed'
-    """
+    """A change of the trial as a whole, or an unmasking."""
 
     kind: str = doc("closed, reopened, archived, locked, unlocked, limited, unmasked or reviewed.")
     by: str = doc("Sender of the request.")
@@ -457,13 +418,7 @@ def _recorded(slot: Allocation, arm: str, ledger: Ledger) -> Outcome:
 
 @record_class()
 class AuditState:
-    """Result of the integrity check of the log.
-
-    Examples
-    --------
-    >>> trial.report().audit.events
-    1
-    """
+    """Result of the integrity check of the log."""
 
     ok: bool = doc("No problem was found.")
     events: int = doc("Events that were checked.")
@@ -473,30 +428,12 @@ class AuditState:
 
 
 @record_class()
-class SegmentReport:
-    """Results of one segment of a trial.
+class SegmentReport(SegmentStanding):
+    """Results of one segment of a trial."""
 
-    Examples
-    --------
-    >>> trial.report().segments
-    ()
-    """
-
-    name: str = doc("Name of the segment.")
-    share: float = doc("Probability that a visitor belongs to it, as planned.")
-    allocated: int = doc("Slots in use.")
-    told: int = doc("Slots with an outcome.")
-    pending: int = doc("Slots with a pending outcome.")
-    earned: float = doc("Total reward of the recorded outcomes.")
-    upper_bound: float | None = doc(
-        "Bound, at the start, on the expected reward in this segment of policies that count its "
-        "visitors only; null without a dual."
-    )
     arms: tuple[ArmResult, ...] = doc("Results of every arm.")
     looks: tuple[LookResult, ...] = doc("Looks that were made.")
     declared: tuple[str, ...] | None = doc("Arms that the final test declares; null before.")
-    stopped: str | None = doc("Why a look has stopped it.")
-    dropped: tuple[str, ...] = doc("Arms that looks have dropped.")
 
 
 @record_class()
@@ -572,7 +509,6 @@ def report_of(
         for _ in range(part.pulls)
     ]
     parameters = settings.parameters
-    standing = {one.name: getattr(status, one.name) for one in fields(Standing)}
     segments = _segment_reports(ledger, deciders, status, at)
     ruled = None if segments else deciders(ledger).ruled
     if segments:
@@ -580,7 +516,7 @@ def report_of(
     else:
         arms = arm_results(ledger, at)
     return TrialReport(
-        **standing,
+        **_shared(Standing, status),
         created_by=deviations.created_by,
         reported_at=now.isoformat(timespec="seconds"),
         control=problem.arms[at].name,
@@ -605,32 +541,26 @@ def report_of(
         },
         reviewed=ledger.reviewed,
         design_report=ledger.design_report,
-        audit=AuditState(
-            verified.ok, verified.events, verified.head, verified.problems, verified.remarks
-        ),
+        audit=AuditState(**_shared(AuditState, verified)),
         segments=segments,
     )
-
-
-_OF_SEGMENT = (
-    *("name", "share", "allocated", "told", "pending", "earned", "upper_bound"),
-    *("stopped", "dropped"),
-)
 
 
 def _segment_reports(
     ledger: Ledger, deciders: Deciders, status: Status, control: int
 ) -> tuple[SegmentReport, ...]:
     """Report on every segment; none in a trial without segments."""
-    reports = []
-    for part, segment in zip(ledger.parts, status.segments, strict=False):
-        ruled = deciders(part).ruled
-        reports.append(
-            SegmentReport(
-                **{name: getattr(segment, name) for name in _OF_SEGMENT},
-                arms=arm_results(part, control),
-                looks=look_results(part, ruled),
-                declared=declared_arms(part, ruled),
-            )
+    return tuple(
+        SegmentReport(
+            **_shared(SegmentStanding, segment),
+            arms=arm_results(part, control),
+            looks=look_results(part, deciders(part).ruled),
+            declared=declared_arms(part, deciders(part).ruled),
         )
-    return tuple(reports)
+        for part, segment in zip(ledger.parts, status.segments, strict=False)
+    )
+
+
+def _shared(base: type[Any], status: object) -> dict[str, Any]:
+    """Return the fields of a base class of status and report."""
+    return {one.name: getattr(status, one.name) for one in fields(base)}

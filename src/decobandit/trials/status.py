@@ -307,36 +307,36 @@ class ArmStatus:
 
 
 @record_class()
-class SegmentStatus:
-    """State of one segment of a trial, on the clock of its own visitors.
-
-    Examples
-    --------
-    >>> trial.status().segments
-    ()
-    """
+class SegmentStanding:
+    """Counts of a segment shared by status and report."""
 
     name: str = doc("Name of the segment.")
     share: float = doc("Probability that a visitor belongs to it, as planned.")
     allocated: int = doc("Slots in use.")
     told: int = doc("Slots with an outcome.")
     pending: int = doc("Slots with a pending outcome.")
+    earned: float = doc("Total reward of the recorded outcomes.")
+    upper_bound: float | None = doc(
+        "Bound, at the start, on the expected reward in this segment of policies that count its "
+        "visitors only; null without a dual."
+    )
+    stopped: str | None = doc("Why a look has stopped it.")
+    dropped: tuple[str, ...] = doc("Arms that looks have dropped.")
+
+
+@record_class()
+class SegmentStatus(SegmentStanding):
+    """State of one segment of a trial, on the clock of its own visitors."""
+
     stage: int = doc("Stages completed by its slots in use.")
     next_arm: str | None = doc("The arm that an ask would allocate now; null for several pulls.")
     next_pulls: dict[str, int] | None = doc("Pulls by arm that an ask would allocate now.")
     reason: str | None = doc("Why this arm, or these arms.")
     price: float | None = doc("Of a pull at this stage.")
     arms: tuple[ArmStatus, ...] = doc("Counts and posterior of every arm.")
-    earned: float = doc("Total reward of the recorded outcomes.")
-    upper_bound: float | None = doc(
-        "Bound, at the start, on the expected reward in this segment of policies that count its "
-        "visitors only; null without a dual."
-    )
     loss_so_far: float | None = doc(
         "Shortfall and congestion of the recorded outcomes; null without prices of pulls."
     )
-    stopped: str | None = doc("Why a look has stopped it.")
-    dropped: tuple[str, ...] = doc("Arms that looks have dropped.")
 
 
 @record_class()
