@@ -19,7 +19,6 @@ from decobandit.trials import (
 )
 from decobandit.trials.event_log import EventLog
 from decobandit.trials.lists import (
-    ledger_of,
     page_of_allocations,
     page_of_events,
     page_of_trials,
@@ -199,7 +198,7 @@ def test_damage_of_the_last_event_is_listed(db: str, sql: Any) -> None:
 def test_pages_of_events_are_slices_of_the_log(db: str) -> None:
     with open_store(db) as store:
         trial = begin(store, "a", told=2)
-        ledger, whole = ledger_of(store, trial.id), trial.events()
+        ledger, whole = trial.read(), trial.events()
         assert page_of_events(store, ledger).items == tuple(whole)
         for after in range(-1, len(whole) + 1):
             page = page_of_events(store, ledger, after=after, limit=2)
@@ -211,7 +210,7 @@ def test_pages_of_events_are_slices_of_the_log(db: str) -> None:
 def test_a_page_of_events_begins_where_the_one_before_ended(db: str, sql: Any) -> None:
     with open_store(db) as store:
         trial = begin(store, "a", told=2)
-        ledger = ledger_of(store, trial.id)
+        ledger = trial.read()
         sql("UPDATE events SET hash = 'x' WHERE seq = 2")
         with pytest.raises(Damaged):
             page_of_events(store, ledger, after=2, limit=2)
@@ -282,7 +281,7 @@ def test_a_recorded_or_cancelled_allocation_is_stale_no_more(
         third = trial.ask()
 
         def stale() -> list[str]:
-            return stale_ids(ledger_of(store, trial.id).since)
+            return stale_ids(trial.read().since)
 
         assert stale() == [first.id, second.id]
         (listed,) = list_trials(db=store)
@@ -294,4 +293,4 @@ def test_a_recorded_or_cancelled_allocation_is_stale_no_more(
         assert stale() == []
         (listed,) = list_trials(db=store)
         assert (listed.stale, listed.open) == (False, 1)
-        assert listed.open_since == ledger_of(store, trial.id).since[third.id]
+        assert listed.open_since == trial.read().since[third.id]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Unpack
@@ -291,10 +290,16 @@ def list_all(
     as_json: AsJson = False,
 ) -> None:
     """List trials, oldest first."""
-    from ..trials.lists import all_trials, page_of_trials
+    from ..trials.lists import page_of_trials
 
-    listed = all_trials if limit is None else partial(page_of_trials, limit=limit)
-    summaries = listed(store, after=after, archived=archived, stale_after=stale_after)
+    summaries = page_of_trials(
+        store,
+        limit=limit,
+        after=after,
+        archived=archived,
+        stale_after=stale_after,
+        every=limit is None,
+    )
     if as_json:
         following = {} if summaries.next is None else {"next": summaries.next}
         print_json({"trials": [summary.to_dict() for summary in summaries.items], **following})
@@ -392,9 +397,9 @@ def _record(
 @takes_trial
 def status(here: Trial, stale_after: StaleAfter = 72.0, as_json: AsJson = False) -> None:
     """Show counts, posterior, next arm and bound."""
-    from ..trials.lists import ledger_of, stale_ids
+    from ..trials.lists import stale_ids
 
-    ledger = ledger_of(here.store, here.id)
+    ledger = here.read()
     content, stale = here.status_at(ledger), stale_ids(ledger.since, stale_after)
     names: list[str | None] = [one.name for one in content.segments] or [None]
     declared = {name: here.declared(segment=name) for name in names}

@@ -66,13 +66,6 @@ def stale_ids(
     return [slot_id for slot_id, at in since.items() if _is_before(at, limit)]
 
 
-def with_staleness(summary: Summary, limit: datetime) -> Summary:
-    """Mark a summary whose oldest pending allocation was made before `limit`."""
-    if summary.open_since is None or not _is_before(summary.open_since, limit):
-        return summary
-    return replace(summary, stale=True)
-
-
 def stale_limit(hours: float, now: datetime | None = None) -> datetime:
     """Return the time before which pending allocations are stale."""
     if not 0.0 < hours <= MAX_HOURS:
@@ -91,11 +84,6 @@ def _is_before(at: str, limit: datetime) -> bool:
 
 
 # -- events and allocations of one trial ----------------------------------------------------------
-
-
-def ledger_of(store: Store, trial: str) -> Ledger:
-    """Read the current state of a trial by its id."""
-    return event_log_of(store).read(trial)
 
 
 def page_of_events(
@@ -185,8 +173,9 @@ def page_of_trials(
     running: bool | None = None,
     find: str = "",
     stale_after: float = STALE_AFTER,
+    every: bool = False,
 ) -> TrialPage:
-    """Return a page of trials, the oldest first.
+    """Return a page of trials, the oldest first; `every`: all that follow, whatever their number.
 
     `after`: id or name; `only`: names that may be listed; `archived`: include archived trials;
     `running`: True for running trials only, False for the others only; `find`: part of the name.
@@ -200,30 +189,13 @@ def page_of_trials(
             passed += 1
         elif running is not None and (one.badge == "running") != running:
             continue
-        elif len(shown) == size:
+        elif len(shown) == size and not every:
             return TrialPage(tuple(shown), shown[-1].id, hidden)
         else:
-            shown.append(with_staleness(one, stale))
+            waits = one.open_since is not None and _is_before(one.open_since, stale)
+            shown.append(replace(one, stale=True) if waits else one)
             hidden = passed
     return TrialPage(tuple(shown), None, passed)
-
-
-def all_trials(
-    store: Store,
-    *,
-    after: str | None = None,
-    archived: bool = False,
-    stale_after: float = STALE_AFTER,
-) -> TrialPage:
-    """Return all trials, read page by page."""
-    shown, hidden = list[Summary](), 0
-    while True:
-        page = page_of_trials(store, after=after, archived=archived, stale_after=stale_after)
-        shown += page.items
-        hidden += page.hidden
-        after = page.next
-        if after is None:
-            return TrialPage(tuple(shown), None, hidden)
 
 
 def _summaries(

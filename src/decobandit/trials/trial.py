@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Iterator
-from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -26,7 +25,7 @@ from .event_log import event_log_of, refuse_taken, trial_id
 from .events import Event
 from .export import export_parts, export_text, exported_event, outcomes_text, trial_tables
 from .ledger import Ledger
-from .lists import STALE_AFTER, all_trials, page_of_trials
+from .lists import STALE_AFTER, page_of_trials
 from .recording import Recording, turns_of
 from .report import TrialReport, report_of
 from .requests import CancellationCount, actor_of, counted
@@ -458,8 +457,14 @@ def list_trials(
     [('pilot', 0)]
     """
     with closed_on_error(db) as store:
-        listed = all_trials if limit is None else partial(page_of_trials, limit=limit)
-        page = listed(store, after=after, archived=archived, stale_after=stale_after)
+        page = page_of_trials(
+            store,
+            limit=limit,
+            after=after,
+            archived=archived,
+            stale_after=stale_after,
+            every=limit is None,
+        )
         if store is not db:
             store.close()
         return list(page.items)

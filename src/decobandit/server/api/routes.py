@@ -14,7 +14,6 @@ from ...trials import Allocation, Summary, people_log
 from ...trials.checkpoints import make_checkpoint
 from ...trials.lists import (
     MAX_PAGE,
-    ledger_of,
     page_of_allocations,
     page_of_events,
     page_of_trials,
@@ -193,7 +192,7 @@ def trial_list(
 @allow(*EVERYBODY)
 def trial_status(request: Request, caller: Caller, trial: Seen) -> Response:
     """Return the state of a trial; an operator sees pending allocations, with codes for arms."""
-    ledger = ledger_of(trial.store, trial.id)
+    ledger = trial.read()
     full = trial.status_at(ledger)
     if caller.blinded:
         slots = [masked(slot, trial) for slot in full.open]
@@ -213,7 +212,7 @@ def trial_status(request: Request, caller: Caller, trial: Seen) -> Response:
 @allow("admin", "viewer")
 def trial_why(_: Caller, trial: Seen, segment: OfSegment = None) -> Response:
     """Return the numbers behind the next decision, of a segment where there are some."""
-    part = ledger_of(trial.store, trial.id).of(segment)
+    part = trial.read().of(segment)
     full = trial.status_at(part).to_dict()
     return answer({name: full[name] for name in out.WhyOut.model_fields})
 
@@ -224,7 +223,7 @@ def trial_allocations(
     _: Caller, trial: Seen, limit: Limit = MAX_PAGE, after: After = None, state: State = None
 ) -> Response:
     """Allocations in the order in which they were made."""
-    slots = ledger_of(trial.store, trial.id).allocations
+    slots = trial.read().allocations
     page = page_of_allocations(slots, limit=limit, after=after, state=state)
     return answer({"allocations": [slot.to_dict() for slot in page.items], **next_key(page)})
 
@@ -236,7 +235,7 @@ def trial_events(
 ) -> Response:
     """Return the log, in order."""
     with request.app.state.record_readers.one(caller.name):
-        ledger = ledger_of(trial.store, trial.id)
+        ledger = trial.read()
         page = page_of_events(trial.store, ledger, after=after, limit=limit)
         return answer({"events": [event.to_dict() for event in page.items], **next_key(page)})
 

@@ -23,7 +23,7 @@ from ...support import Cache, Floats, is_count
 from ...trials.allocations import AllocationState, counts_from, told_text
 from ...trials.arm_changes import ARM_KINDS
 from ...trials.ledger import Ledger
-from ...trials.lists import ledger_of, matching, numbers_of, page_of_allocations, stale_ids
+from ...trials.lists import matching, numbers_of, page_of_allocations, stale_ids
 from ...trials.report import posteriors_of
 from ...trials.report_text import (
     ON_RECORD,
@@ -107,7 +107,7 @@ def _run_page(
     number: int = 1,
     refused: Refused | None = None,
 ) -> Response:
-    caller, ledger = request.state.principal, ledger_of(trial.store, trial.id)
+    caller, ledger = request.state.principal, trial.read()
     full, numbers, codes = trial.status_at(ledger), _numbers(caller, ledger), trial.codes
     saw(request, trial)
     first = "" if refused is None else refused.allocation
@@ -363,7 +363,7 @@ def allocations(
     """Allocations in the order in which they were made; administrators correct outcomes here."""
     settings = request.app.state
     saw(request, trial)
-    ledger = ledger_of(trial.store, trial.id)
+    ledger = trial.read()
     numbers = numbers_of(ledger)
     listed = {slot.id: slot for slot in matching(ledger.allocations.values(), numbers, find)}
     listing = page_of_allocations(listed, after=after, limit=ALLOCATIONS_PER_PAGE, state=state)
@@ -399,7 +399,7 @@ def _plotly_address() -> str:
 def why(request: Request, trial: Opened, segment: OfSegment = "") -> Response:
     """Show the numbers behind the next decision, and the bounds; of one segment at a time."""
     saw(request, trial)
-    ledger = _part(ledger_of(trial.store, trial.id), segment)
+    ledger = _part(trial.read(), segment)
     status = trial.status_at(ledger)
     answer = page(
         request,
@@ -437,7 +437,7 @@ async def why_figures(
 ) -> Response:
     """Show the figures; `expected` adds the expected loss of the policy, which is slower."""
     saw(request, trial)
-    ledger = _part(await run_in_threadpool(ledger_of, trial.store, trial.id), segment)
+    ledger = _part(await run_in_threadpool(trial.read), segment)
     settings = ledger.settings
     if expected and has_episode(settings) and settings.tables_hash not in _expected_losses:
         long_work: LongWork = request.app.state.long_work
@@ -485,7 +485,7 @@ def _log(
     """Return a trial, what its page shows, and the log where all decisions are checked."""
     with request.app.state.record_readers.one(request.state.principal.name):
         trial = _trial(request, name)
-        ledger = ledger_of(trial.store, trial.id)
+        ledger = trial.read()
         pages = ledger.seq // EVENTS_PER_PAGE + 1
         number = min(number, pages)
         last = ledger.seq + 1 - (number - 1) * EVENTS_PER_PAGE  # the latest first
