@@ -15,8 +15,8 @@ from scipy.stats import binom
 
 from decobandit.policies.comparison import best_probabilities
 from decobandit.problem import Arm, BetaBernoulli, Problem, Reward
-from decobandit.trials import Trial, TrialError, create_trial, people_log
-from decobandit.trials.report import Deviations, rate_interval, share_blocks
+from decobandit.trials import Trial, TrialError, create_trial, open_store, people_log
+from decobandit.trials.report import late_outcomes, rate_interval, share_blocks
 from decobandit.trials.report_text import trial_page
 from helpers.program import deco
 from helpers.refusals import refused
@@ -165,8 +165,8 @@ def test_deviations_are_those_of_the_log(tmp_path: Path) -> None:
     assert found.audit.head == trial.events()[-1].hash
     assert found.late == ()
     # a day later the third, which is pending, is late; the second was cancelled
-    log = Deviations.of(trial.events())
-    (late,) = log.late(timedelta(hours=20), datetime.now(UTC) + timedelta(hours=24))
+    tomorrow = datetime.now(UTC) + timedelta(hours=24)
+    (late,) = late_outcomes(trial.read(), timedelta(hours=20), tomorrow)
     assert (late.allocation, late.told_at) == (third.id, None)
     assert late.hours == pytest.approx(24.0, abs=0.1)
     with refused("bad_request", "stale_after"):
@@ -227,3 +227,13 @@ def test_bad_input_is_one_line(tmp_path: Path, options: list[str], wrong: str) -
     assert found.code == 2
     assert wrong in found.err
     assert len(found.err.splitlines()) == 1
+
+
+def test_reports_follow_allocations_that_were_drawn_ahead(tmp_path: Path) -> None:
+    with open_store(tmp_path / "t.db") as store:
+        trial = create_trial(Problem.uniform(arms=2, horizon=4), db=store, seed=1)
+        slot = trial.asking(ahead=True, by="server").made()
+        assert trial.assigning(["p-1"], by="server").made()["p-1"].id == slot.id
+        trial.tell(slot.id, 1)
+        report = trial.report(late_after=1e-6)
+        assert (report.told, [one.allocation for one in report.late]) == (1, [slot.id])

@@ -142,26 +142,8 @@ def outcome_rows(
     events: Iterable[Event], *, masked: bool = False
 ) -> tuple[Iterable[dict[str, Any]], tuple[str, ...]]:
     """Return the rows of the CSV file, and its columns, a subset of those of the rows."""
-    ledger, courses = Ledger(""), dict[str, dict[str, Any]]()
-    for event in events:
-        ledger.advance(event)
-        slot_id = str(event.data.get("allocation"))
-        if event.kind == "asked":
-            courses[slot_id] = dict.fromkeys(_ABOUT, "") | {
-                "number": event.data["number"] + 1,
-                "asked_at": event.at,
-                "told_at": "",
-                "asked_by": event.by,
-            }
-        elif event.kind in ("told", "corrected", "cancelled"):
-            courses[slot_id] |= {
-                "changed_by": event.by,
-                "changed_at": event.at,
-                "change_reason": event.data.get("reason", ""),
-            }
-            if event.kind != "cancelled":
-                courses[slot_id]["told_at"] = event.at
-    rows = _rows(ledger, courses, masked=masked)
+    ledger = Ledger("").extended(events)
+    rows = _rows(ledger, masked=masked)
     problem = ledger.problem
     segment = ("segment",) * bool(problem.segments)
     if problem.pulls_per_stage == 1 and not problem.repeat and not problem.is_restless:
@@ -169,9 +151,7 @@ def outcome_rows(
     return rows, (*(MASKED_BATCH_COLUMNS if masked else BATCH_COLUMNS), *segment)
 
 
-def _rows(
-    ledger: Ledger, courses: Mapping[str, dict[str, Any]], *, masked: bool
-) -> Iterator[dict[str, Any]]:
+def _rows(ledger: Ledger, *, masked: bool) -> Iterator[dict[str, Any]]:
     """Yield a row per arm and allocation; masked rows are in the order of codes."""
     for slot in ledger.allocations.values():
         shared = {
@@ -188,7 +168,7 @@ def _rows(
         for part in parts:
             kind = ledger.kinds[part.arm]
             yield (
-                courses[slot.id]
+                vars(ledger.courses[slot.id])
                 | shared
                 | {
                     "arm": part.arm,

@@ -21,10 +21,11 @@ from fractions import Fraction
 from typing import Any, Literal
 
 from ..policies import DEFAULT_POLICY, policy_class
-from ..problem import ArmModel, Problem, Seen, State, is_paid
+from ..problem import ArmModel, Outcome, Problem, Seen, State, is_paid
 from ..support import InvalidArgument, Unsupported, look_alike_keys
 from .allocations import (
     Allocation,
+    Kinds,
     changed,
     check_order,
     kinds_by_name,
@@ -55,7 +56,7 @@ from .errors import (
     TrialError,
 )
 from .events import GENESIS, Event
-from .requests import Answered, Cancellation, Refusal, Request
+from .requests import Answered, Cancellation, Change, Correction, Course, Refusal, Request
 from .settings import TrialLimits, TrialSettings, codes_of, letters
 
 TrialState = Literal["running", "closed", "archived", "locked"]
@@ -109,6 +110,12 @@ class Ledger:
         self.ahead: dict[str, None] = {}  # pending allocations without a subject yet, in order
         self._look_alikes: dict[str, str] = {}  # subjects by `look_alike_keys`
         self.cancellations: list[Cancellation] = []
+        self.courses: dict[str, Course] = {}  # by allocation
+        self.corrections: list[Correction] = []
+        self.changes: list[Change] = []  # of the trial as a whole, and unmaskings
+        self.refused = 0  # events
+        self.versions: dict[str, None] = {}  # that wrote the log, in order
+        self.created_by = ""
         self.unmasked: dict[tuple[str, str], str] = {}  # time by allocation and reader
         self.arm_changes: tuple[ArmChange, ...] = ()
         self.segment: str | None = None  # whose ledger this is
@@ -340,6 +347,7 @@ class Ledger:
             if event.key is not None:
                 self.answered[event.by, event.key] = answer
         self._look()
+        self.versions[event.version] = None
         self.seq, self.head = event.seq, event.hash
 
     def _look(self) -> None:
@@ -353,7 +361,7 @@ class Ledger:
             self._max_told = recorded
 
     def _create(self, event: Event) -> None:
-        self.name, self.created_at = event.data["name"], event.at
+        self.name, self.created_at, self.created_by = event.data["name"], event.at, event.by
         self.settings = TrialSettings.from_dict(event.data["plan"])
         self.codes = codes_of(event.data["codes"], self.problem.n_arms)
         self._use(self.settings)
@@ -388,8 +396,13 @@ class Ledger:
         if event.kind == "refused":
             refusal = Refusal(Request.of_refusal(data["request"]), event.by, data["why"])
             self.refusals[refusal] = int(data["times"])
+            self.refused += 1
             return Answered(refusal.request, refusal=refusal.why)
         request = Request.of(event.kind, data)
+        if event.kind in (*TURNS, "limited", "unmasked", "reviewed"):
+            why = request.reason or request.note or ""
+            about = (why, request.category, request.up_to)
+            self.changes.append(Change(event.kind, event.by, event.at, *about))
         if event.kind in TURNS:
             self.check_turn(event.kind, event.by)
             self.state = TURNS[event.kind]
@@ -485,6 +498,7 @@ class Ledger:
             raise InvalidArgument("the allocation costs more than is left of the budget")
         if data.get("ahead"):
             self.ahead[slot_id] = None
+        self.courses[slot_id] = Course(data["number"] + 1, event.by, event.at)
         self._remember_subject(subject, slot_id)
         if slot.state == "open":
             self.since[slot_id] = event.at
@@ -537,6 +551,20 @@ class Ledger:
         if slot.state != "open":
             self.since.pop(slot.id, None)
         self._enter(slot)
+        course = self.courses[slot.id]
+        if event.kind == "corrected":
+            about = (event.by, event.at, data["reason"])
+            for arm, _ in counts:
+                outcomes = (_recorded(before, arm, part.kinds), _recorded(slot, arm, part.kinds))
+                self.corrections.append(Correction(slot.id, course.number, arm, *outcomes, *about))
+        self.courses[slot.id] = replace(
+            course,
+            told_at=course.told_at if cancels else event.at,
+            complete_at=None if slot.pending else course.complete_at or event.at,
+            changed_by=event.by,
+            changed_at=event.at,
+            change_reason=reason or "",
+        )
         return slot
 
     def _cancel(self, before: Allocation, after: Allocation, event: Event) -> None:
@@ -577,3 +605,12 @@ class Ledger:
             return Fraction(0)
         costs, at = self.problem.costs[slot.stage], self._positions
         return sum((n * Fraction(costs[at[arm]]) for arm, n in slot.pulls.items()), Fraction(0))
+
+
+def _recorded(slot: Allocation, arm: str, kinds: Kinds) -> Outcome:
+    """Return the outcome of a single pull, or the tally of an arm."""
+    part = slot.part(arm)
+    assert part is not None  # it has outcomes
+    if slot.outcome is not None:
+        return slot.outcome
+    return kinds[arm].format.write_tally(part.tally(kinds[arm]))

@@ -8,8 +8,8 @@ the posterior that of the arm's mean.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Sequence
+from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any, Literal
@@ -17,17 +17,15 @@ from typing import Any, Literal
 import numpy as np
 
 from ..policies.comparison import compare_arms
-from ..problem import Arm, ArmModel, Outcome, Problem, Rules, State, States
+from ..problem import Arm, ArmModel, Problem, Rules, State, States
 from ..support import Floats
 from ..support.records import doc, record_class
-from .allocations import Allocation, ArmPulls, kinds_of, parts_by_arm, tallies, told_counts
-from .arm_changes import ARM_KINDS
+from .allocations import Allocation, ArmPulls, kinds_of, parts_by_arm, tallies
 from .decider import LookResult, declared_arms, look_results
 from .errors import TrialError
-from .events import Event
-from .ledger import TURNS, Ledger
+from .ledger import Ledger
 from .lists import STALE_AFTER, stale_limit
-from .requests import UNMASK_CATEGORIES
+from .requests import UNMASK_CATEGORIES, Change, Correction
 from .status import Deciders, SegmentStanding, Standing, Status, status_of
 from .verification import Verification
 
@@ -281,23 +279,6 @@ SEVERAL = "(several)"  # in place of an arm
 
 
 @record_class()
-class Correction:
-    """A recorded outcome that was replaced."""
-
-    allocation: str = doc("Id of the allocation.")
-    number: int = doc("Number of the allocation, from 1.")
-    arm: str = doc("Name of the arm.")
-    before: Outcome = doc(
-        "The outcome that was replaced: 1 is good, 0 is bad; of several pulls, good/pulls or what "
-        "was recorded of other outcomes."
-    )
-    after: Outcome = doc("What replaced it.")
-    by: str = doc("Sender of the request.")
-    at: str = doc("ISO 8601, UTC.")
-    reason: str = doc("Why.")
-
-
-@record_class()
 class LateOutcome:
     """An outcome recorded late, or pending for longer than the limit."""
 
@@ -309,108 +290,17 @@ class LateOutcome:
     hours: float = doc("Between the two, or until the report was made.")
 
 
-@record_class()
-class Change:
-    """A change of the trial as a whole, or an unmasking."""
-
-    kind: str = doc("closed, reopened, archived, locked, unlocked, limited, unmasked or reviewed.")
-    by: str = doc("Sender of the request.")
-    at: str = doc("ISO 8601, UTC.")
-    reason: str = doc("Why; empty where none is on record.")
-    category: str | None = doc("Of an unmasking: planned, emergency or inadvertent.", default=None)
-    up_to: int | None = doc("Of a review: number of the last event.", default=None)
-
-
-@dataclass
-class _Course:
-    """Times of an allocation, collected while events are read."""
-
-    number: int
-    asked_at: str
-    told_at: str | None = None  # when its last pending outcome was recorded
-
-
-@dataclass
-class Deviations:
-    """Deviations from the plan, collected from the events of a trial."""
-
-    ledger: Ledger
-    courses: dict[str, _Course] = field(default_factory=dict)
-    corrections: list[Correction] = field(default_factory=list)
-    changes: list[Change] = field(default_factory=list)
-    refused: int = 0
-    versions: dict[str, None] = field(default_factory=dict)  # that wrote the log, in order
-    created_by: str = ""
-
-    @classmethod
-    def of(cls, events: Iterable[Event]) -> Deviations:
-        """Read all events of a trial."""
-        deviations = cls(Ledger(""))
-        for event in events:
-            deviations._read(event)
-        return deviations
-
-    def _read(self, event: Event) -> None:
-        data, kind = event.data, event.kind
-        self.versions[event.version] = None
-        before = self.ledger.allocations.get(str(data.get("allocation")))
-        self.ledger.advance(event)
-        if kind == "created":
-            self.created_by = event.by
-        elif kind == "refused":
-            self.refused += 1
-        elif kind in ARM_KINDS:
-            pass  # the ledger has them
-        elif kind in (*TURNS, "limited", "unmasked", "reviewed"):
-            why = data.get("reason") or data.get("note") or ""
-            about = data.get("category"), data.get("up_to")
-            self.changes.append(Change(kind, event.by, event.at, why, *about))
-        elif before is None:
-            self.courses[data["allocation"]] = _Course(data["number"] + 1, event.at)
-        else:
-            if kind == "corrected":
-                self._correct(before, event)
-            course = self.courses[before.id]
-            if self.ledger.allocations[before.id].pending:
-                course.told_at = None
-            elif course.told_at is None:
-                course.told_at = event.at
-
-    def _correct(self, before: Allocation, event: Event) -> None:
-        after, number = self.ledger.allocations[before.id], self.courses[before.id].number
-        for arm, _ in told_counts(before, self.ledger.kinds, event.data):
-            self.corrections.append(
-                Correction(
-                    before.id,
-                    number,
-                    arm,
-                    _recorded(before, arm, self.ledger),
-                    _recorded(after, arm, self.ledger),
-                    event.by,
-                    event.at,
-                    event.data["reason"],
-                )
-            )
-
-    def late(self, limit: timedelta, now: datetime) -> tuple[LateOutcome, ...]:
-        """Return outcomes recorded after, or pending for, more than `limit`, by allocation."""
-        late = []
-        for slot_id, course in self.courses.items():
-            slot = self.ledger.allocations[slot_id]
-            end = now if course.told_at is None else datetime.fromisoformat(course.told_at)
-            passed = end - datetime.fromisoformat(course.asked_at)
-            if slot.holds_slots and passed > limit:
-                times = (course.asked_at, course.told_at, round(passed.total_seconds() / 3600.0, 2))
-                late.append(LateOutcome(slot_id, course.number, slot.arm or SEVERAL, *times))
-        return tuple(late)
-
-
-def _recorded(slot: Allocation, arm: str, ledger: Ledger) -> Outcome:
-    """Return the outcome of a single pull, or the tally of an arm."""
-    if slot.outcome is not None:
-        return slot.outcome
-    kind = ledger.kinds[arm]
-    return kind.format.write_tally(next(part for part in slot.arms if part.arm == arm).tally(kind))
+def late_outcomes(ledger: Ledger, limit: timedelta, now: datetime) -> tuple[LateOutcome, ...]:
+    """Return outcomes recorded after, or pending for, more than `limit`, by allocation."""
+    late = []
+    for slot_id, course in ledger.courses.items():
+        slot, ended_at = ledger.allocations[slot_id], course.complete_at
+        end = now if ended_at is None else datetime.fromisoformat(ended_at)
+        passed = end - datetime.fromisoformat(course.asked_at)
+        if slot.holds_slots and passed > limit:
+            times = (course.asked_at, ended_at, round(passed.total_seconds() / 3600.0, 2))
+            late.append(LateOutcome(slot_id, course.number, slot.arm or SEVERAL, *times))
+    return tuple(late)
 
 
 # -- the report ----------------------------------------------------------------------------------
@@ -488,15 +378,14 @@ class TrialReport(Standing):
 def report_of(
     ledger: Ledger,
     deciders: Deciders,
-    events: Iterable[Event],
     verified: Verification,
     *,
     control: str | None = None,
     late_after: float = STALE_AFTER,
     now: datetime | None = None,
 ) -> TrialReport:
-    """Report on a trial at one state, from its events and the check of its log."""
-    now, deviations = now or datetime.now(UTC), Deviations.of(events)
+    """Report on a trial at one state, with the check of its log."""
+    now = now or datetime.now(UTC)
     stale_limit(late_after, now)  # refuses hours that are not allowed
     problem, settings = ledger.problem, ledger.settings
     planned = None if settings.rules is None else settings.rules.control
@@ -508,7 +397,6 @@ def report_of(
         for part in slot.arms  # pulls of a stage have no order: arm by arm
         for _ in range(part.pulls)
     ]
-    parameters = settings.parameters
     segments = _segment_reports(ledger, deciders, status, at)
     ruled = None if segments else deciders(ledger).ruled
     if segments:
@@ -517,26 +405,26 @@ def report_of(
         arms = arm_results(ledger, at)
     return TrialReport(
         **_shared(Standing, status),
-        created_by=deviations.created_by,
+        created_by=ledger.created_by,
         reported_at=now.isoformat(timespec="seconds"),
         control=problem.arms[at].name,
         level=LEVEL,
-        parameters=None if parameters is None else dict(parameters),
+        parameters=settings.parameters,
         ties=settings.ties,
-        versions=tuple(deviations.versions),
+        versions=tuple(ledger.versions),
         pending=sum(ledger.open),
         deploy=0.0 if problem.terminal is None else problem.terminal.deploy,
         arms=arms,
         looks=look_results(ledger, ruled),
         declared=declared_arms(ledger, ruled),
         shares=share_blocks(used, problem.n_arms, stage=problem.pulls_per_stage),
-        corrections=tuple(deviations.corrections),
+        corrections=tuple(ledger.corrections),
         late_after=late_after,
-        late=deviations.late(timedelta(hours=late_after), now),
-        refused=deviations.refused,
-        changes=tuple(deviations.changes),
+        late=late_outcomes(ledger, timedelta(hours=late_after), now),
+        refused=ledger.refused,
+        changes=tuple(ledger.changes),
         unmasked={
-            category: sum(one.category == category for one in deviations.changes)
+            category: sum(one.category == category for one in ledger.changes)
             for category in UNMASK_CATEGORIES
         },
         reviewed=ledger.reviewed,

@@ -15,7 +15,8 @@ from ..figures.palette import SAFE_COLOURS
 from ..figures.svg_figures import Interval, interval_figure, share_figure, solid
 from ..problem import Rules
 from ..problem.models.base import rounded
-from .report import ArmResult, Change, Correction, SegmentReport, TrialReport
+from .report import ArmResult, SegmentReport, TrialReport
+from .requests import Change, Correction
 
 MAX_LOOKS = 100  # in the table: the latest
 MAX_INTERVALS = 40  # arms in a figure of intervals: those with the most pulls

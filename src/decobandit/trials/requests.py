@@ -116,6 +116,49 @@ class Cancellation:
 
 
 @record_class()
+class Change:
+    """A change of the trial as a whole, or an unmasking."""
+
+    kind: str = doc("closed, reopened, archived, locked, unlocked, limited, unmasked or reviewed.")
+    by: str = doc("Sender of the request.")
+    at: str = doc("ISO 8601, UTC.")
+    reason: str = doc("Why; empty where none is on record.")
+    category: str | None = doc("Of an unmasking: planned, emergency or inadvertent.", default=None)
+    up_to: int | None = doc("Of a review: number of the last event.", default=None)
+
+
+@record_class()
+class Correction:
+    """A recorded outcome that was replaced."""
+
+    allocation: str = doc("Id of the allocation.")
+    number: int = doc("Number of the allocation, from 1.")
+    arm: str = doc("Name of the arm.")
+    before: Outcome = doc(
+        "The outcome that was replaced: 1 is good, 0 is bad; of several pulls, good/pulls or what "
+        "was recorded of other outcomes."
+    )
+    after: Outcome = doc("What replaced it.")
+    by: str = doc("Sender of the request.")
+    at: str = doc("ISO 8601, UTC.")
+    reason: str = doc("Why.")
+
+
+@dataclass(frozen=True)
+class Course:
+    """Times and senders of an allocation, `told_at` of the last outcome or correction."""
+
+    number: int  # from 1
+    asked_by: str
+    asked_at: str
+    told_at: str = ""
+    complete_at: str | None = None  # when its last pending outcome was recorded or cancelled
+    changed_by: str = ""
+    changed_at: str = ""
+    change_reason: str = ""
+
+
+@record_class()
 class CancellationCount:
     """Cancelled pulls of one arm by one person; many may mean that the trial is being steered.
 

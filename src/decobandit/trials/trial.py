@@ -208,7 +208,6 @@ class Trial(Recording, Tabular):
         return report_of(
             ledger,
             self._decider,
-            self.each_event(ledger),
             self.verify(),
             control=control,
             late_after=late_after,

@@ -28,13 +28,12 @@ from ...trials import (
 from ...trials.report import (
     ArmResult,
     AuditState,
-    Change,
-    Correction,
     LateOutcome,
     SegmentReport,
     ShareBlock,
     TrialReport,
 )
+from ...trials.requests import Change, Correction
 from ...trials.status import SegmentStatus
 
 _NO_PROBLEM = "Whether no problem was found."
