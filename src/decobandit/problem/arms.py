@@ -1,7 +1,6 @@
 """One arm: its prior, what its outcomes earn, its last rewards.
 
-Descriptions of fields are read in the documents of the API, too. Other descriptions of an arm
-(files, requests, studies) reuse these tables: nothing is written twice.
+Other descriptions of an arm (files, requests, studies) reuse these tables.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -67,17 +66,6 @@ NOT_YET = "not yet for {} arms: only for good and bad outcomes"
 class Reward(Frozen):
     """Reward of an outcome: `good` and `bad`, or the value of any other outcome times a factor.
 
-    Parameters
-    ----------
-    good, bad : float or sequence of float
-        Reward of a good outcome (default 1) and of a bad one (default 0).
-    values : sequence of float, optional
-        Value of each class; all other outcomes are numbers.
-    factor : float or sequence of float
-        Multiplies the value of an outcome: one number, or one per stage.
-    cap : float, optional
-        Largest value of a survival time: later times count as this one.
-
     Examples
     --------
     >>> from decobandit import Reward
@@ -87,14 +75,18 @@ class Reward(Frozen):
     Reward(values=(0.0, 1.0, 3.0), factor=1.0)
     """
 
-    good: PerStage = Field(default=1.0, description="Of a good outcome.")
-    bad: PerStage = Field(default=0.0, description="Of a bad outcome.")
+    good: PerStage = Field(default=1.0, description="Reward of a good outcome.")
+    bad: PerStage = Field(default=0.0, description="Reward of a bad outcome.")
     values: Annotated[tuple[Number, ...], FirstError()] | None = Field(
-        default=None, description="Of classes, one each."
+        default=None, description="Value of each class; all other outcomes are numbers."
     )
-    factor: PerStage = Field(default=1.0, description="Of the value of an outcome.")
+    factor: PerStage = Field(
+        default=1.0,
+        description="Multiplies the value of an outcome: one number, or one per stage.",
+    )
     cap: PositiveNumber | None = Field(
-        default=None, description="Of a survival time: the largest that counts."
+        default=None,
+        description="Largest value of a survival time: later times count as this one.",
     )
 
     @property
@@ -197,34 +189,6 @@ _LEFT_OUT = {
 class Arm(Frozen):
     """An option of the problem: name, prior and rewards.
 
-    Parameters
-    ----------
-    name : str
-        Printable, no blank at either end; unique in a problem.
-    prior : BetaBernoulli, DirichletCategorical, NormalNormal, GammaPoisson, GammaExponential, ...
-        The prior of an outcome model; uniform on the success probability by default.
-    priors : mapping of str to prior, optional
-        Priors by segment, of the same model as `prior`, which holds in all other segments.
-    reward : Reward
-        Reward of an outcome: by default 1 if good, 0 if bad, and the value of any other outcome.
-    noise_sd : float, optional
-        Standard deviation of normal outcomes around the arm's mean; required for them.
-    drift_sd : float, optional
-        Standard deviation of the step that the mean of a normal arm takes after every stage,
-        whether the arm is pulled or not: a random walk.
-    range : tuple of two float, optional
-        Of measurements and counts: lowest and highest plausible outcome of a pull. A trial refuses
-        others unless they are confirmed.
-    available : pair of int, or sequence of pairs, optional
-        Windows of stages at which the arm can be pulled, from 0, the second number exclusive; all
-        stages by default. It can be deployed after its windows.
-    cost : float or sequence of float, optional
-        Money that a pull takes from the budget of the problem: one number, or one per stage.
-    uses : dict of str to float, optional
-        Amount of each resource that a pull uses; 0 for resources not named.
-    terminal : table, optional
-        Last rewards by the final state of the arm; see `terminal_table`.
-
     Examples
     --------
     >>> from decobandit import Arm, BetaBernoulli
@@ -232,28 +196,47 @@ class Arm(Frozen):
     2.0
     """
 
-    name: Name = Field(description="Printable, no blank at either end; unique.")
-    prior: Prior = Field(default=FLAT_PRIOR, description="Uniform where it is left out.")
-    priors: dict[Name, Prior] | None = Field(
-        default=None, description="By segment; `prior` for segments that are left out."
+    name: Name = Field(description="Printable, no blank at either end; unique in a problem.")
+    prior: Prior = Field(
+        default=FLAT_PRIOR,
+        description="Prior of an outcome model; by default uniform on the success probability.",
     )
-    reward: Reward = Field(default=Reward(), description="1 and 0 where it is left out.")
-    noise_sd: PositiveNumber | None = Field(default=None, description="Of normal outcomes.")
+    priors: dict[Name, Prior] | None = Field(
+        default=None,
+        description="Priors by segment, of the model of prior, which holds in all other segments.",
+    )
+    reward: Reward = Field(
+        default=Reward(),
+        description="By default 1 if good, 0 if bad, and the value of any other outcome.",
+    )
+    noise_sd: PositiveNumber | None = Field(
+        default=None,
+        description="Standard deviation of normal outcomes around the mean; required for them.",
+    )
     drift_sd: NotNegative | None = Field(
-        default=None, description="Of the step that a normal mean takes after every stage."
+        default=None,
+        description="Standard deviation of the step that a normal mean takes after every stage, "
+        "whether the arm is pulled or not: a random walk.",
     )
     range: tuple[Number, Number] | None = Field(
-        default=None, description="Lowest and highest plausible measurement or count."
+        default=None,
+        description="Lowest and highest plausible measurement or count. A trial refuses others "
+        "unless they are confirmed.",
     )
     available: Windows | None = Field(
         default=None,
-        description="Stages at which it can be pulled, [from, to) or several such windows.",
+        description="Stages at which it can be pulled, [from, to) or several such windows; it can "
+        "be deployed after them.",
     )
     cost: PerStage | None = Field(
         default=None, description="Of a pull, from the budget: one number, or one per stage."
     )
-    uses: Uses | None = Field(default=None, description="Of a pull, by resource; others: none.")
-    terminal: TerminalTable | None = Field(default=None, description="Table of last rewards.")
+    uses: Uses | None = Field(
+        default=None, description="Amount of each resource that a pull uses; 0 if not named."
+    )
+    terminal: TerminalTable | None = Field(
+        default=None, description="Last rewards by the final state; see terminal_table."
+    )
 
     def is_available(self, horizon: int) -> NDArray[np.bool_]:
         """Whether the arm can be pulled at each stage, (horizon,)."""

@@ -209,16 +209,21 @@ class Rules(Frozen):
     floor: Chance = Field(default=0.0, description="Least probability of every arm.")
     floor_kind: FloorKind = Field(
         default="additive",
-        description="How: floor plus a share of the rest, or smaller probabilities raised to it.",
+        description="additive: with n arms that may be pulled, floor + (1 - n floor) times the "
+        "policy's probability; clip: smaller probabilities are raised to the floor.",
     )
     control_share: Chance | None = Field(default=None, description="Probability of control.")
     max_probability: Chance | None = Field(
-        default=None, description="Largest probability of every arm, after the burn-in."
+        default=None,
+        description="Largest probability of every arm, after the burn-in; what a policy gives "
+        "beyond it goes to the other arms in proportion.",
     )
-    delay: Count = Field(default=0, description="Stages until an outcome is known.")
+    delay: Count = Field(default=0, description="Stages until an outcome is recorded.")
     looks: Looks | None = Field(default=None, description="After every outcome if left out.")
     stop: Stop = Field(default=Stop(), description="When a look stops the trial or drops an arm.")
-    margin: Number = Field(default=0.0, description="By which an arm has to beat control.")
+    margin: Number = Field(
+        default=0.0, description="By which an arm must beat control, or arms are equivalent."
+    )
     compare: Comparison = Field(
         default="reward", description="What arms are compared by: reward of a pull, or outcome."
     )
@@ -434,52 +439,6 @@ class Rules(Frozen):
 
 class Design(Rules):
     """Rules, policies, a test and scenarios: what `deco design` computes.
-
-    Parameters
-    ----------
-    control : str, optional
-        Name of the arm that others are compared with.
-    burn_in : int
-        Pulls of every arm before the policy decides, in random order.
-    block : int or list of int, optional
-        Size of permuted blocks of equal allocation; of several, each size is drawn.
-    block_seed : int, optional
-        Seed of drawn block sizes.
-    floor : float
-        Least probability of every arm.
-    floor_kind : str
-        "additive": with n arms that may be pulled, floor + (1 - n floor) times the policy's
-        probability; "clip": smaller probabilities are raised to the floor, the others scaled down.
-    control_share : float, optional
-        Probability of the control arm.
-    max_probability : float, optional
-        Largest probability of every arm; what a policy gives beyond it goes to the other arms in
-        proportion.
-    delay : int
-        Stages until an outcome is recorded.
-    looks : Looks, optional
-        Numbers of recorded outcomes at which interim looks take place.
-    stop : Stop
-        Probabilities at which a look stops the trial or drops an arm.
-    margin : float
-        Difference by which an arm must beat control, or within which arms are equivalent.
-    compare : str
-        What arms are compared by: "reward", the expected reward of a pull, or "outcome".
-    policies : sequence of str
-        Names of policies.
-    test : FinalTest, optional
-        The test at the end; one more look where none is given.
-    controls : str
-        Pulls of control that the test compares an arm with: "all", or "concurrent", those at stages
-        at which the arm is available.
-    thresholds : dict of float, optional
-        Calibrated thresholds by policy, in place of that of the test (of superiority without one).
-    draws, seed : int
-        Of trials that are simulated.
-    scenarios : sequence of Scenario
-        True success probabilities that may hold.
-    question : str
-        Research question, for the report.
 
     Examples
     --------

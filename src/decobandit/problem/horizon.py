@@ -40,19 +40,6 @@ _KEYS = {  # of each law: needed, may be left out
 class RandomHorizon(Frozen):
     """Distribution of a random number of stages, independent of all outcomes.
 
-    Parameters
-    ----------
-    survival : sequence of float, optional
-        Probability that each stage is played: positive, not increasing.
-    law : {"geometric", "poisson", "uniform"}, optional
-        In place of `survival`. "geometric": after every stage the trial ends with the same
-        probability. "uniform": every number from `least` to `most` is equally likely.
-    mean : float, optional
-        Expected number of stages, before any cut at `most`.
-    least, most : int, optional
-        Smallest and largest number of stages. Where `most` is left out, stages that are played
-        with a probability below 1e-9 are left out.
-
     Examples
     --------
     >>> from decobandit import Problem, RandomHorizon, solve
@@ -66,14 +53,23 @@ class RandomHorizon(Frozen):
     model_config = ConfigDict(json_schema_extra={"minProperties": 1})
 
     survival: Annotated[tuple[Number, ...], FirstError(), at_most(MAX_HORIZON)] | None = Field(
-        default=None, description="Probability that each stage is played."
+        default=None,
+        description="Probability that each stage is played: positive, not increasing.",
     )
     law: Literal["geometric", "poisson", "uniform"] | None = Field(
-        default=None, description="Of the number of stages."
+        default=None,
+        description="In place of survival. geometric: after every stage the trial ends with the "
+        "same probability. uniform: every number from least to most is equally likely.",
     )
-    mean: PositiveNumber | None = Field(default=None, description="Expected number of stages.")
+    mean: PositiveNumber | None = Field(
+        default=None, description="Expected number of stages, before any cut at most."
+    )
     least: StageCount | None = Field(default=None, description="Smallest number of stages.")
-    most: StageCount | None = Field(default=None, description="Largest number of stages.")
+    most: StageCount | None = Field(
+        default=None,
+        description="Largest number of stages; by default stages that are played with a "
+        "probability below 1e-9 are left out.",
+    )
 
     @model_validator(mode="after")
     def _check(self) -> Self:

@@ -57,13 +57,6 @@ SLACK = 1e-9  # part of a resource that rounding may add to what is used
 class Terminal(Frozen):
     """Deployment: the arms chosen at the end earn `deploy` times their success probabilities.
 
-    Parameters
-    ----------
-    deploy : float
-        How many pulls the deployment of an arm is worth; 0 for none.
-    deploy_arms : int
-        How many arms are deployed; more than 1 for a shortlist.
-
     Examples
     --------
     >>> from decobandit import Arm, Problem, Terminal
@@ -72,8 +65,12 @@ class Terminal(Frozen):
     11
     """
 
-    deploy: NotNegative = Field(default=0.0, description="How many pulls the deployment is worth.")
-    deploy_arms: ArmCount = Field(default=1, description="How many arms are deployed.")
+    deploy: NotNegative = Field(
+        default=0.0, description="How many pulls the deployment of an arm is worth; 0 for none."
+    )
+    deploy_arms: ArmCount = Field(
+        default=1, description="How many arms are deployed; more than 1 for a shortlist."
+    )
 
     @model_validator(mode="after")
     def _check_deploy(self) -> Self:
@@ -99,17 +96,23 @@ DeploymentAtEnd = Annotated[
     AfterValidator(_only_positive),
     Field(description="A deployment at the end."),
 ]
-Horizon = Annotated[StageCount, Field(description="Number of stages.")]
-PullsPerStage = Annotated[ArmCount, Field(description="Pulls of each stage.")]
+PullsPerStage = Annotated[
+    ArmCount, Field(description="Pulls of each stage, of different arms unless repeat is true.")
+]
 Repeat = Annotated[
-    Flag, Field(description="Whether an arm may take several pulls of a stage: batches.")
+    Flag,
+    Field(description="Whether one arm may take several pulls of a stage, or all: batches."),
 ]
 Unit = Annotated[
-    ArmCount, Field(description="Pulls that go to one arm together; divides pulls_per_stage.")
+    ArmCount,
+    Field(description="With repeat, pulls that go to one arm together; divides pulls_per_stage."),
 ]
 Arms = Annotated[
     tuple[Entry, ...],
-    Field(description="The arms.", json_schema_extra={"minItems": 1, "maxItems": MAX_ARMS}),
+    Field(
+        description="The arms; their names differ.",
+        json_schema_extra={"minItems": 1, "maxItems": MAX_ARMS},
+    ),
 ]
 
 
@@ -122,12 +125,16 @@ class ProblemFields(Frozen):
     unit: Unit = 1
     arms: Arms[Arm]
     terminal: DeploymentAtEnd = None
-    budget: Annotated[PositiveNumber | None, Field(description="For the costs of all pulls.")] = (
-        None
+    budget: PositiveNumber | None = Field(
+        default=None,
+        description="Total cost of all pulls. Every arm then has a cost, and at most "
+        "pulls_per_stage pulls are made.",
     )
-    resources: Annotated[
-        Resources | None, Field(description="What there is at a stage, by name, for all pulls.")
-    ] = None
+    resources: Resources | None = Field(
+        default=None,
+        description="Amount of each resource at every stage: one number, or one per stage. Pulls "
+        "take what their arms use; at most pulls_per_stage, by default one of every arm, are made.",
+    )
     segments: Segments = ()
 
 
@@ -162,30 +169,6 @@ class EqualArms(Frozen):
 class Problem(Shown, ProblemFields):
     """A finite-horizon Bayesian bandit: at each stage make `pulls_per_stage` pulls.
 
-    Parameters
-    ----------
-    horizon : int or RandomHorizon
-        Number of stages, or its law. The attribute is the largest number of stages; the law, where
-        there is one, is the attribute `random_horizon`.
-    arms : sequence of Arm
-        The arms; their names differ.
-    pulls_per_stage : int
-        Pulls of each stage, of different arms; 1 by default.
-    repeat : bool
-        Whether one arm may take several pulls of a stage, or all: batches.
-    unit : int
-        With `repeat`, pulls that go to one arm together; divides `pulls_per_stage`.
-    terminal : Terminal, optional
-        A deployment at the end.
-    budget : float, optional
-        Total cost of all pulls. Every arm then has a `cost`, and at most
-        `pulls_per_stage` pulls are made.
-    resources : dict of str to float or sequence of float, optional
-        Amount of each resource at every stage: one number, or one per stage. Pulls take what
-        their arms use; at most `pulls_per_stage` pulls, by default one of every arm, are made.
-    segments : sequence of Segment, optional
-        Parts of the visitors whose arms have priors of their own; a stage is then one visitor.
-
     Raises
     ------
     InvalidProblem
@@ -201,7 +184,10 @@ class Problem(Shown, ProblemFields):
     2
     """
 
-    horizon: Horizon
+    horizon: StageCount = Field(
+        description="Number of stages, or its law, a RandomHorizon. The attribute is the largest "
+        "number; the law, where there is one, is random_horizon."
+    )
     random_horizon: RandomHorizon | None = Field(
         default=None, description="Law of the number of stages, where it is random."
     )

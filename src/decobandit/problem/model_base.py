@@ -1,9 +1,14 @@
-"""The base of the model: frozen tables, and the error that says in one line what they refuse."""
+"""The base of the model: frozen tables, and the error that says in one line what they refuse.
+
+Fields are described where they are declared; docstrings, JSON schemas and the documents of the API
+read these descriptions.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Self, TypeVar
+from types import UnionType
+from typing import Annotated, Any, Literal, Self, TypeVar, Union, get_args, get_origin
 
 from pydantic import (
     BaseModel,
@@ -24,6 +29,7 @@ from ..support import (
     shown,
     without_defaults,
 )
+from ..support.records import with_section
 
 Init = TypeVar("Init", bound=Callable[..., None])
 
@@ -92,6 +98,16 @@ class Frozen(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    @classmethod
+    def __pydantic_init_subclass__(cls, **settings: Any) -> None:
+        entries = [
+            (name, _words_of(field.annotation), field.description)
+            for name, field in cls.model_fields.items()
+            if field.description
+        ]
+        if "__doc__" in vars(cls) and entries:
+            cls.__doc__ = with_section(cls.__doc__, "Parameters", entries)
+
     @plain_init
     def __init__(self, /, *values: Any, **fields: Any) -> None:
         if values:
@@ -136,6 +152,24 @@ class Frozen(BaseModel):
             return cls.model_validate(tree)
         except ValidationError as error:
             raise InvalidProblem.of(error.errors(include_url=False), cls) from None
+
+
+def _words_of(annotation: Any) -> str:
+    """Return a type in the words of docstrings."""
+    kind, parts = get_origin(annotation), get_args(annotation)
+    if kind is Annotated:
+        return _words_of(parts[0])
+    if kind is Literal:
+        return f"{{{', '.join(map(repr, parts))}}}"
+    if kind in (Union, UnionType):
+        words = " or ".join(_words_of(part) for part in parts if part is not type(None))
+        return f"{words}, optional" if type(None) in parts else words
+    if kind is tuple:
+        several = parts[-1] is ...
+        return f"{'sequence' if several else 'tuple'} of {_words_of(parts[0])}"
+    if kind is dict:
+        return f"dict of str to {_words_of(parts[1])}"
+    return "object" if annotation is Any else str(annotation.__name__)
 
 
 def _in_python(detail: ErrorDetails) -> ErrorDetails:

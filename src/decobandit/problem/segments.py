@@ -28,13 +28,6 @@ SHARE_ERROR = 1e-9  # that the sum of the shares may differ from 1 by
 class Segment(Frozen):
     """A part of the visitors, known when an arm is chosen: a country, a device, a stratum.
 
-    Parameters
-    ----------
-    name : str
-        Unique in a problem.
-    share : float
-        Probability that a visitor belongs to it.
-
     Examples
     --------
     >>> from decobandit import Arm, BetaBernoulli, Problem, Segment

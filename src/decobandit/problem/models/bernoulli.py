@@ -28,10 +28,7 @@ def _with_kind(schema: dict[str, Any]) -> None:
 class BetaBernoulli(PriorTable):
     """Beta prior on an arm's success probability: pseudo-counts of good and bad outcomes.
 
-    Parameters
-    ----------
-    good, bad : float
-        Pseudo-counts, 1e-12 or more. `BetaBernoulli(1, 1)` is the uniform prior.
+    `BetaBernoulli(1, 1)` is the uniform prior.
 
     Examples
     --------
@@ -44,8 +41,8 @@ class BetaBernoulli(PriorTable):
     # files and requests may name the kind
     model_config = ConfigDict(json_schema_extra=_with_kind)
 
-    good: PriorWeight = Field(description="Pseudo-count of good outcomes.")
-    bad: PriorWeight = Field(description="Pseudo-count of bad outcomes.")
+    good: PriorWeight = Field(description="Pseudo-count of good outcomes, 1e-12 or more.")
+    bad: PriorWeight = Field(description="Pseudo-count of bad outcomes, 1e-12 or more.")
 
     @plain_init
     def __init__(self, good: float, bad: float) -> None:

@@ -34,11 +34,6 @@ _COUNTS = re.compile(r"\s*[0-9]{1,9}(\s*\+\s*[0-9]{1,9})*\s*")
 class DirichletCategorical(PriorTable):
     """Dirichlet prior on the probabilities of classes, with one pseudo-count per class.
 
-    Parameters
-    ----------
-    counts : sequence of float
-        Pseudo-counts, 1e-12 or more, one per class, at least two.
-
     Examples
     --------
     >>> from decobandit import Arm, DirichletCategorical, Reward
@@ -51,7 +46,7 @@ class DirichletCategorical(PriorTable):
 
     kind: Literal["categorical"] = "categorical"
     counts: Annotated[tuple[PriorWeight, ...], FirstError()] = Field(
-        description="Pseudo-counts of the classes.",
+        description="Pseudo-counts of the classes, 1e-12 or more; at least two.",
         json_schema_extra={"minItems": 2, "maxItems": MOST_CLASSES},
     )
 

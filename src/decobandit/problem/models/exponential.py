@@ -30,11 +30,6 @@ CENTRAL = 0.15865525393145707, 0.8413447460685429  # a normal law: one deviation
 class GammaExponential(PriorTable):
     """Gamma prior on the rate of exponential times, worth `shape` events in a total time `rate`.
 
-    Parameters
-    ----------
-    shape, rate : float
-        Both 1e-12 or more; without a cap on the reward the shape must be above 1.
-
     Examples
     --------
     >>> from decobandit import GammaExponential
@@ -45,7 +40,7 @@ class GammaExponential(PriorTable):
     arm_fields = frozenset({"range", "cap"})
 
     kind: Literal["exponential"] = "exponential"
-    shape: PriorWeight = Field(description="Events observed before, as if.")
+    shape: PriorWeight = Field(description="Events observed before, as if; above 1 without a cap.")
     rate: PriorWeight = Field(description="Total time in which they were observed, as if.")
 
     @plain_init

@@ -65,18 +65,6 @@ class StateArrays(NamedTuple):
 class MarkovState(Frozen):
     """A state of a Markov arm: the expected reward of a pull, and the next states.
 
-    Parameters
-    ----------
-    mean : float
-        Expected reward of a pull.
-    next : mapping
-        For each outcome, by name: its probability and the next state. Probabilities sum to 1.
-    rest : mapping, optional
-        Probabilities of the next states, by name, if the arm is not pulled; they sum to 1. It
-        stays by default.
-    rest_reward : float
-        Expected reward of a stage at which the arm is not pulled.
-
     Examples
     --------
     >>> from decobandit import MarkovState
@@ -86,10 +74,11 @@ class MarkovState(Frozen):
 
     mean: Number = Field(description="Expected reward of a pull.")
     next: Annotated[dict[Word, tuple[Chance, Word]], FirstErrorOfTable] = Field(
-        description="By outcome: its probability, and the next state."
+        description="By outcome: its probability, and the next state. They sum to 1."
     )
     rest: Annotated[dict[Word, Chance], FirstErrorOfTable] | None = Field(
-        default=None, description="Where the arm goes if it is not pulled: probabilities by state."
+        default=None,
+        description="Probabilities of the next states without a pull; it stays by default.",
     )
     rest_reward: Number = Field(default=0.0, description="Expected reward if it is not pulled.")
 
@@ -114,13 +103,6 @@ class MarkovState(Frozen):
 class MarkovArm(PriorTable):
     """A Markov arm: named states, and the probabilities of moving between them.
 
-    Parameters
-    ----------
-    first : str
-        The state of an arm that has not been pulled.
-    states : mapping
-        For each name, a `MarkovState` or a table of `mean` and `next`.
-
     Examples
     --------
     >>> from decobandit import MarkovArm
@@ -139,7 +121,7 @@ class MarkovArm(PriorTable):
     kind: Literal["states"] = "states"
     first: Word = Field(description="State of an arm that has not been pulled.")
     states: Annotated[dict[Word, MarkovState], FirstErrorOfTable] = Field(
-        description="The states by name."
+        description="The states by name, each a MarkovState or a table of mean and next."
     )
 
     def __hash__(self) -> int:
@@ -240,16 +222,6 @@ class Chain(PriorTable):
     Its states, numbered from 0, are observed. Matrices are lists of rows, arrays or sparse
     matrices.
 
-    Parameters
-    ----------
-    rest, pull : matrix
-        (S, S) transition probabilities of an arm that is not pulled, and of one that is.
-    rest_reward, reward : sequence of float
-        (S,) expected reward of a stage by state, without and with a pull.
-    first : int or sequence of float
-        State of an arm before the first stage, or probabilities of all states; observed before the
-        first decision.
-
     Examples
     --------
     >>> from decobandit import Chain, Problem
@@ -263,7 +235,11 @@ class Chain(PriorTable):
     pull: Matrix = Field(description="Transition probabilities of an arm that is pulled.")
     rest_reward: Vector = Field(description="Expected reward at rest, by state.")
     reward: Vector = Field(description="Expected reward of a pull, by state.")
-    first: FirstState = Field(default=0, description="First state, or probabilities of all states.")
+    first: FirstState = Field(
+        default=0,
+        description="First state, or probabilities of all states; observed before the first "
+        "decision.",
+    )
 
     @property
     def restless(self) -> bool:

@@ -32,11 +32,6 @@ OUTLOOK = np.linspace(-6.0, 6.0, 33)  # next measurement, in standard deviations
 class NormalNormal(PriorTable):
     """Normal prior on the mean of an arm's outcomes, which are normal with a known `noise_sd`.
 
-    Parameters
-    ----------
-    mean, sd : float
-        Mean and standard deviation (positive) of the prior.
-
     Examples
     --------
     >>> from decobandit import Arm, NormalNormal

@@ -45,16 +45,6 @@ CENTRAL = 0.8413447460685429  # a normal law: one standard deviation above the m
 class NormalGamma(PriorTable):
     """Normal-gamma prior of normal outcomes whose mean and variance are both unknown.
 
-    Parameters
-    ----------
-    mean : float
-        Expected mean of the outcomes.
-    pulls : float
-        Number of outcomes that `mean` is worth; positive.
-    shape, rate : float
-        Of the gamma prior of the precision, 1 / variance: its mean is shape / rate. The shape is
-        above 0.5, and worth 2 shape outcomes.
-
     Examples
     --------
     >>> from decobandit import NormalGamma
@@ -66,8 +56,8 @@ class NormalGamma(PriorTable):
 
     kind: Literal["normal-gamma"] = "normal-gamma"
     mean: Number = Field(description="Expected mean of the outcomes.")
-    pulls: PositiveNumber = Field(description="Outcomes that the mean is worth.")
-    shape: PositiveNumber = Field(description="Of the precision; above 0.5.")
+    pulls: PositiveNumber = Field(description="Number of outcomes that the mean is worth.")
+    shape: PositiveNumber = Field(description="Of the precision, 1 / variance; above 0.5.")
     rate: PositiveNumber = Field(description="Of the precision: its mean is shape / rate.")
 
     @plain_init

@@ -30,10 +30,7 @@ HALVINGS = 60  # of a bracket of a Kullback-Leibler bound
 class GammaPoisson(PriorTable):
     """Gamma prior on the mean of Poisson counts, worth `shape` events in `rate` pulls.
 
-    Parameters
-    ----------
-    shape, rate : float
-        The expected count of a pull is shape / rate; both 1e-12 or more.
+    The expected count of a pull is shape / rate.
 
     Examples
     --------

@@ -29,15 +29,6 @@ MAX_BELIEFS = 20_000  # up to which every one is followed
 class TwoLevel(PriorTable):
     """An arm whose success probability switches between two levels; the level is hidden.
 
-    Parameters
-    ----------
-    low, high : float
-        Success probability at either level.
-    up, down : float
-        Probability that the level goes from low to high, and from high to low, after a stage.
-    start : float
-        Probability that the level of the first stage is high.
-
     Examples
     --------
     >>> from decobandit import Problem, TwoLevel, solve
