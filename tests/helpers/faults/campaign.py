@@ -4,6 +4,7 @@ import contextlib
 import os
 import random
 import shutil
+import sqlite3
 import tempfile
 import time
 from collections import Counter
@@ -17,6 +18,14 @@ from typing import TYPE_CHECKING
 from helpers.faults.checker import happened, violations
 from helpers.faults.history import WRITES
 from helpers.faults.injectors import BELOW_SQLITE, EVERYWHERE, Fault, below_postgresql
+from helpers.faults.power import (
+    SYNCED,
+    cuts,
+    postgresql_again,
+    read_changes,
+    recover,
+    sqlite_again,
+)
 from helpers.faults.rows import stored_trials
 from helpers.faults.shim import DiskFaults
 from helpers.faults.world import World, open_world
@@ -25,10 +34,14 @@ from helpers.faults.zygote import Zygote
 if TYPE_CHECKING:
     from helpers.faults.postgres import Cluster
 
+SQLITE, POSTGRESQL = "SQLite", "PostgreSQL"
+WRITE_AHEAD = "SQLite, write-ahead log"
 PER_WORLD = 25  # faults
+CUTS = {SQLITE: 100, WRITE_AHEAD: 100, POSTGRESQL: 20}  # power cuts of one recorded run
+SYNCS = {SQLITE: 100, WRITE_AHEAD: 100, POSTGRESQL: 80}  # after which that run ends
+RUN = 20.0  # seconds until it ends anyhow
 TWO_AT_ONCE = 0.3  # how often
 KEPT = Path(__file__).parents[2] / "artifacts" / "faults"  # histories that were wrong
-SQLITE, POSTGRESQL = "SQLite", "PostgreSQL"
 
 
 @dataclass
@@ -44,6 +57,7 @@ class Tally:
     requests: Counter[str] = field(default_factory=Counter)  # by what became of them
     events: int = 0
     damaged: int = 0  # answers that called a sound database damaged
+    recovery: dict[str, list[float]] = field(default_factory=dict)  # seconds after power cuts
     wrong: list[str] = field(default_factory=list)
     whole: bool = True  # not interrupted
 
@@ -77,7 +91,7 @@ def open_stage(*, postgresql: bool) -> Iterator[Stage]:
             # late: pytest wants to be the first to import what the tests use as a plugin
             from helpers.faults.postgres import Cluster
 
-            cluster = Cluster(places[1])
+            cluster = Cluster(places[1], disk.environment)
             stack.callback(cluster.stop)
         yield Stage(zygote, disk, cluster)
 
@@ -89,12 +103,11 @@ def run_campaign(
     began = time.monotonic()
     try:
         while tally.struck < faults:
-            kinds = [SQLITE, SQLITE, SQLITE, POSTGRESQL, POSTGRESQL] if stage.cluster else [SQLITE]
-            database = kinds[tally.worlds % len(kinds)]
+            run, database = _next_world(stage, tally.worlds)
             seed = f"{tally.seed} {tally.worlds}"
             before = len(tally.wrong)
             try:
-                run_world(stage, tally, database, seed, min(PER_WORLD, faults - tally.struck))
+                run(stage, tally, database, seed, faults - tally.struck)
             except RuntimeError as error:  # something did not start, end or answer
                 tally.wrong.append(f"world {tally.worlds - 1}: failed: {error}")
             tally.seconds = time.monotonic() - began
@@ -112,9 +125,83 @@ def run_campaign(
     return tally
 
 
-def run_world(stage: Stage, tally: Tally, database: str, seed: str, faults: int) -> None:
-    """One world: clients at work, faults, and the check."""
+def _next_world(stage: Stage, number: int) -> tuple[Callable[..., None], str]:
+    """Which of the experiments is next, and on which database."""
+    kinds = [
+        (run_world, SQLITE),
+        (run_world, SQLITE),
+        (cut_power, SQLITE),
+        (run_world, SQLITE),
+        (cut_power, WRITE_AHEAD),
+        (run_world, POSTGRESQL),
+        (run_world, POSTGRESQL),
+        (cut_power, POSTGRESQL),
+    ]
+    kinds = [kind for kind in kinds if stage.cluster or kind[1] != POSTGRESQL]
+    return kinds[number % len(kinds)]
+
+
+def cut_power(stage: Stage, tally: Tally, database: str, seed: str, faults: int) -> None:
+    """One world without other faults, recorded; then a power cut at every sync of it in turn."""
     number = tally.worlds
+    keep, rng = KEPT / f"{tally.seed}-{number}", random.Random(seed)
+    with ExitStack() as stack:
+        image = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="deco-cut-"))) / "data"
+        cluster = stage.cluster if database == POSTGRESQL else None
+        db = stack.enter_context(cluster.server.fresh()) if cluster else None
+        root = cluster.data if cluster else Path()
+
+        def prepare(place: str) -> None:
+            nonlocal root
+            if cluster:
+                cluster.shut_down()
+            else:
+                root = Path(place).parent
+                _keep_write_ahead_log(place, database == WRITE_AHEAD)
+            shutil.copytree(root, image)
+            stage.disk.watch(str(root))
+            if cluster:
+                cluster.start()
+
+        stage.zygote.write_ahead = database == WRITE_AHEAD
+        stack.callback(setattr, stage.zygote, "write_ahead", False)
+        opened = open_world(db, stage.zygote, stage.disk, seed, keep=keep, prepare=prepare)
+        world = stack.enter_context(opened)
+        tally.worlds += 1
+        world.start()
+        give_up = time.monotonic() + RUN
+        while time.monotonic() < give_up and _syncs(stage, root) < SYNCS[database]:
+            time.sleep(0.2)
+            stage.disk.set_clock(rng.randint(-86_400, 86_400))
+            if cluster and rng.random() < 0.2:
+                cluster.checkpoint()
+        world.settle()
+        changes = read_changes(stage.disk.changes, root)
+        restart = postgresql_again(cluster, world.db) if cluster else sqlite_again
+        history, most = world.history(), min(CUTS[database], faults)
+        for cut in cuts(image, changes, rng, image.parent, most=most):
+            wrong, seconds = recover(restart, cut, history)
+            tally.faults[database, f"power cut, unsynced writes {cut.way}"] += 1
+            tally.recovery.setdefault(database, []).append(seconds)
+            tally.wrong += [f"world {number}: {text}" for text in wrong]
+            if wrong:
+                shutil.copytree(cut.folder, keep / cut.folder.name, dirs_exist_ok=True)
+        _finish(world, tally, number, keep)
+
+
+def _syncs(stage: Stage, root: Path) -> int:
+    return sum(change.kind == SYNCED for change in read_changes(stage.disk.changes, root))
+
+
+def _keep_write_ahead_log(db: str, wanted: bool) -> None:
+    connection = sqlite3.connect(db)
+    connection.execute(f"PRAGMA journal_mode={'wal' if wanted else 'truncate'}")
+    connection.close()
+
+
+def run_world(stage: Stage, tally: Tally, database: str, seed: str, faults: int) -> None:
+    """One world: clients at work, some faults, and the check."""
+    number, faults = tally.worlds, min(PER_WORLD, faults)
     keep = KEPT / f"{tally.seed}-{number}"
     with ExitStack() as stack:
         db = None

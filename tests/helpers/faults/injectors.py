@@ -91,7 +91,18 @@ def _disk(mode: str, calls: str, most: int) -> Callable[[World, random.Random], 
     return strike
 
 
+def _set_clock(world: World, rng: random.Random) -> bool:
+    """Back or forth, by a second to ten years; mostly it stays so until it is set again."""
+    seconds = rng.choice([1, 60, 3600, 86_400, 366 * 86_400, 3660 * 86_400])
+    world.disk.set_clock(rng.choice([-1, 1]) * rng.randint(1, seconds))
+    _moment(rng)
+    if rng.random() < 0.3:
+        world.disk.set_clock(0)
+    return True
+
+
 EVERYWHERE = (
+    Fault("clock set back or forth", "clock", _set_clock),
     Fault("server killed (SIGKILL)", "server", _kill_server),
     Fault("server restarted (SIGTERM)", "server", _restart_server),
     Fault("server stalled (SIGSTOP)", "server", _stall_server),

@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from statistics import median
 
 from helpers.faults.campaign import POSTGRESQL, SQLITE, Tally
 from helpers.faults.history import OK, READS, REFUSED, UNKNOWN, WRITES
@@ -67,6 +68,21 @@ def _summary(tally: Tally) -> str:
         f"{requests['unknown']:,} whose fate no client learned, {requests['unknown, done']:,} are "
         "in the log and the others are not. "
         f"{tally.damaged:,} answers called the database damaged, as SQLite does where a read fails."
+        f"{_recoveries(tally)}"
+    )
+
+
+def _recoveries(tally: Tally) -> str:
+    if not tally.recovery:
+        return ""
+    times = "; ".join(
+        f"{database} {median(seconds):.2f} s, at most {max(seconds):.1f} s, {len(seconds):,} cuts"
+        for database, seconds in tally.recovery.items()
+    )
+    return (
+        f"\n\nPower cuts lost {_found(tally, 'lost')} acknowledged requests (RPO 0). "
+        "Time from the restart to the first new allocation (RTO, median, with all logs checked): "
+        f"{times}."
     )
 
 

@@ -1,11 +1,13 @@
 """A PostgreSQL server that is stopped, stalled and started again, its data kept."""
 
+import os
 import random
 import re
 import signal
 import subprocess
 import time
 from contextlib import suppress
+from copy import copy
 from pathlib import Path
 
 import psutil
@@ -23,10 +25,11 @@ WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type 
 class Cluster:
     """One server; `server.fresh()` has databases."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, environment: dict[str, str]) -> None:
         programs = binaries()
         assert programs is not None
         self._command, self._place = made_cluster(programs, folder)
+        self._place["env"] = {**os.environ, **environment}
         # to recover, it need not open every file of an empty database to sync it
         self._command += ["-c", "recovery_init_sync_method=syncfs"]
         self._log = folder / "log"
@@ -46,6 +49,35 @@ class Cluster:
                 if attempt == ATTEMPTS - 1:
                     raise
                 time.sleep(0.5)
+
+    def on(self, data: Path) -> "Cluster":
+        """The same server on other data, and its socket beside them; to be started."""
+        other, folder = copy(self), data.parent
+        before, owner = str(self.server.folder), self._place.get("user")
+        settings = [str(part).replace(f"={before}", f"={folder}") for part in self._command[3:]]
+        other._command = [*self._command[:2], data, *settings]
+        other._place = {**self._place, "cwd": folder, "env": dict(os.environ)}
+        other._log, other.server = folder / "log", Server(folder)
+        data.chmod(0o700)
+        if owner is not None:
+            for path in (folder, data, *data.rglob("*")):
+                os.chown(path, owner, self._place["group"])
+        return other
+
+    def shut_down(self) -> None:
+        """Fast mode: all data are in their files then."""
+        self._process.send_signal(signal.SIGINT)
+        self._process.wait(PATIENCE)
+
+    @property
+    def data(self) -> Path:
+        """Where its files are."""
+        return Path(self._command[2])
+
+    def checkpoint(self) -> None:
+        """Write all pages to their files."""
+        with self.server.connect("postgres") as admin:
+            admin.execute("CHECKPOINT")
 
     def stop(self) -> None:
         """Immediate mode: nothing is written any more, and the next start recovers from the log."""

@@ -8,7 +8,7 @@ import signal
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -125,6 +125,7 @@ class World:
     def settle(self) -> None:
         """Let the clients come to their end; `answers` is for afterwards."""
         self.disk.clear()
+        self.disk.set_clock(0)
         self._stop.touch()
         for thread in self._threads:
             if thread.ident is not None:
@@ -181,15 +182,26 @@ class World:
 
 @contextmanager
 def open_world(
-    db: str | None, zygote: Zygote, disk: DiskFaults, seed: str, *, keep: Path
+    db: str | None,
+    zygote: Zygote,
+    disk: DiskFaults,
+    seed: str,
+    *,
+    keep: Path,
+    prepare: Callable[[str], None] = lambda place: None,
 ) -> Iterator[World]:
-    """A world on that database, or on a new SQLite file; after an error its files are kept."""
+    """A world on that database, or on a new SQLite file; after an error its files are kept.
+
+    `prepare`: called with the database, whose trials are there, before anybody works on them.
+    """
     from decobandit.trials import open_store
 
     folder = Path(tempfile.mkdtemp(prefix="deco-faults-")).resolve()
-    place = db or str(folder / "trials.db")
+    (folder / "db").mkdir()
+    place = db or str(folder / "db" / "trials.db")
     with open_store(place) as store:
         create_trials(store, seed=random.Random(seed).randrange(2**31))
+    prepare(place)
     disk.aim(place if db is None else "")
     world = World(place, zygote, disk, seed, folder)
     try:
@@ -201,4 +213,6 @@ def open_world(
     finally:
         world.close()
         disk.aim("")
+        disk.watch("")
+        disk.set_clock(0)
         shutil.rmtree(folder, ignore_errors=True)
