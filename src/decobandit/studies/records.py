@@ -105,7 +105,6 @@ Whole = Annotated[int, Field(strict=True)]
 Finite = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 CellProblem = Annotated[Problem, PlainValidator(_problem), PlainSerializer(problem_to_dict)]
 CellDesign = Annotated[Design, PlainSerializer(rules_and_test)]
-_IN_FILE = Field(validation_alias="name", serialization_alias="name")
 
 
 @dataclass(frozen=True)
@@ -143,7 +142,7 @@ class Cell(Record):
     With a design, in one of its scenarios: `draws` are trials, of which `per_draw` is 1.
     """
 
-    problem_name: Annotated[FileName, _IN_FILE]
+    problem_name: Annotated[FileName, Field(alias="name")]
     problem: CellProblem
     policy: str
     seed: Whole
@@ -220,12 +219,13 @@ class CellFailure:
 
 
 @dataclass(frozen=True)
-class FinishedCell:
+class FinishedCell(Record):
     """The content of the file of a cell."""
 
-    cell: Cell
-    result: CellResult
+    cell: Annotated[Cell, Field(alias="settings")]
+    result: Annotated[CellResult, Field(alias="figures")]
     version: str  # of the program that computed it
+    format: Literal["decobandit-cell-1"] = "decobandit-cell-1"
 
 
 @dataclass(frozen=True, repr=False)
@@ -241,24 +241,16 @@ class Study(Shown):
 CELL_LIST = "study.json"
 
 
-@dataclass(frozen=True, kw_only=True)
-class _CellFile(Record):
-    format: Literal["decobandit-cell-1"] = "decobandit-cell-1"
-    version: str
-    settings: Cell
-    figures: CellResult
-
-
-@dataclass(frozen=True, kw_only=True)
-class _CellListFile(Record):
-    format: Literal["decobandit-study-1"] = "decobandit-study-1"
+@dataclass(frozen=True)
+class _CellList(Record):
     name: str
     cells: list[str]
+    format: Literal["decobandit-study-1"] = "decobandit-study-1"
 
 
 File = TypeVar("File")
-_CELL_FILE = TypeAdapter(_CellFile)
-_CELL_LIST_FILE = TypeAdapter(_CellListFile)
+_FINISHED = TypeAdapter(FinishedCell)
+_LISTED = TypeAdapter(_CellList)
 
 
 @dataclass(frozen=True, repr=False)
@@ -285,19 +277,18 @@ def write_cell(cell: Cell, result: CellResult, folder: Path) -> None:
             f"{path}: has been written by another run with other settings; choose another folder "
             "with --out"
         )
-    _write(_CELL_FILE, _CellFile(version=__version__, settings=cell, figures=result), path)
+    _write(_FINISHED, FinishedCell(cell, result, __version__), path)
 
 
 def write_cell_list(study: Study, folder: Path) -> None:
     """Write the cell list; a folder that belongs to another study is an error."""
     path = folder / CELL_LIST
-    if path.exists() and (there := _read(_CELL_LIST_FILE, path).name) != study.name:
+    if path.exists() and (there := _read(_LISTED, path).name) != study.name:
         raise StudyError(
             f"{path}: belongs to the study {there!r}, not to {study.name!r}; "
             "choose another folder with --out"
         )
-    cell_list = _CellListFile(name=study.name, cells=[cell.name for cell in study.cells])
-    _write(_CELL_LIST_FILE, cell_list, path)
+    _write(_LISTED, _CellList(study.name, [cell.name for cell in study.cells]), path)
 
 
 def _write(kind: TypeAdapter[File], file: File, path: Path) -> None:
@@ -311,8 +302,7 @@ def _write(kind: TypeAdapter[File], file: File, path: Path) -> None:
 
 def read_cell(path: Path) -> FinishedCell:
     """Return what a cell file has."""
-    file = _read(_CELL_FILE, path)
-    return FinishedCell(file.settings, file.figures, file.version)
+    return _read(_FINISHED, path)
 
 
 def finished_cells(study: Study, folder: Path) -> dict[str, FinishedCell]:
@@ -341,10 +331,7 @@ def collect_folder(folder: Path) -> Collected:
     listed = folder / CELL_LIST
     if not paths and not listed.exists():
         raise StudyError(f"{folder}: holds no cells of a study")
-    if listed.exists():
-        cell_list = _read(_CELL_LIST_FILE, listed)
-    else:
-        cell_list = _CellListFile(name=folder.name, cells=[])
+    cell_list = _read(_LISTED, listed) if listed.exists() else _CellList(folder.name, [])
     order = dict.fromkeys([*(name for name in cell_list.cells if name in paths), *paths])
     missing = tuple(name for name in cell_list.cells if name not in paths)
     return Collected(cell_list.name, tuple(read_cell(paths[name]) for name in order), missing)
@@ -481,7 +468,7 @@ class DesignRow(Row):
         return self.value, self.value_se
 
 
-_DESIGN_ROW = TypeAdapter(DesignRow)
+_ROW, _DESIGN_ROW = TypeAdapter(Row), TypeAdapter(DesignRow)
 
 
 def rows_of(finished: Sequence[FinishedCell]) -> list[Row]:
@@ -491,37 +478,23 @@ def rows_of(finished: Sequence[FinishedCell]) -> list[Row]:
 
 def _row(finished: FinishedCell) -> Row:
     cell, result, prior = finished.cell, finished.result, finished.cell.truth_prior
-    row = Row(
-        problem=cell.problem_name,
-        policy=cell.policy,
-        seed=cell.seed,
-        arms=cell.problem.n_arms,
-        horizon=cell.problem.horizon,
-        pulls_per_stage=cell.problem.pulls_per_stage,
-        draws=cell.draws,
-        per_draw=cell.per_draw,
-        ties=cell.ties,
-        tol=cell.tol,
-        truth_prior_good=getattr(prior, "good", None),
-        truth_prior_bad=getattr(prior, "bad", None),
-        true_horizon=cell.true_horizon,
-        value=result.value,
-        value_se=result.value_se,
-        regret=result.regret,
-        regret_se=result.regret_se,
-        upper_bound=result.upper_bound,
-        method=result.method,
-        version=finished.version,
-    )
-    if cell.scenario is None or result.characteristics is None:
-        return row
-    values = {
-        **result.characteristics,
-        "scenario": cell.scenario.name,
-        "truth": cell.scenario.truth,
+    values: dict[str, object] = {
+        **vars(cell),
+        **vars(result),
+        "problem": cell.problem_name,
+        "arms": cell.problem.n_arms,
+        "horizon": cell.problem.horizon,
+        "pulls_per_stage": cell.problem.pulls_per_stage,
+        "truth_prior_good": getattr(prior, "good", None),
+        "truth_prior_bad": getattr(prior, "bad", None),
+        "version": finished.version,
     }
-    more = {field.name: _entry(values.get(field.name)) for field in fields(DesignRow)}
-    return _DESIGN_ROW.validate_python({**more, **asdict(row)})
+    if cell.scenario is None or result.characteristics is None:
+        return _ROW.validate_python(values)
+    own = {"scenario": cell.scenario.name, "truth": _entry(cell.scenario.truth)}
+    more = dict.fromkeys(field.name for field in fields(DesignRow))
+    more |= {key: _entry(value) for key, value in result.characteristics.items()}
+    return _DESIGN_ROW.validate_python({**more, **values, **own})
 
 
 def _entry(value: object, between: str = " ") -> object:
