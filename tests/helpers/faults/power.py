@@ -227,11 +227,11 @@ def until(history: Sequence[Operation], moment: int) -> list[Operation]:
 
 def wrong_after(db: str, history: Sequence[Operation]) -> list[str]:
     """All that is wrong with a database after a cut; a store is opened, as after any restart."""
-    from decobandit.trials import open_store
-    from decobandit.trials.verification import check_database
+    from decobandit.trials import open_store, open_trial
 
     with open_store(db) as store:
-        problems = [text for check in check_database(store) for text in check.problems]
+        checks = [open_trial(name, db=store).verify() for name in TRIALS]
+    problems = [text for check in checks for text in check.problems]
     wrong = [f"verify: {text}" for text in problems]
     return wrong + [str(one) for one in violations(history, stored_trials(db))]
 
