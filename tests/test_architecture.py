@@ -29,8 +29,8 @@ LAYERS = [
 ]
 # a policy may be chosen by its value (docs/decisions/0014): these imports go up, inside functions
 LATE = {
-    ("policies.path_search", "evaluation"),
-    ("policies.path_search", "simulation"),
+    ("policies.calibrated", "evaluation"),
+    ("policies.calibrated", "simulation"),
 }
 HEIGHT = {unit: height for height, layer in enumerate(LAYERS) for unit in layer}
 MOST_ROOMS = 17

@@ -179,8 +179,7 @@ def test_rounding_gives_whole_units_next_to_the_shares() -> None:
 def test_the_member_taken_bounds_what_is_left_best() -> None:
     policy = make_policy(DEPLOYED, "deco-repriced")
     assert isinstance(policy, RepricedDecoPolicy)
-    family = policy.family
-    assert family.prices(family.origin) == pytest.approx(solve(DEPLOYED).prices)
+    assert policy.family[policy.origin] == pytest.approx(solve(DEPLOYED).prices)
     chosen = policy.members(1, *distinct_arms(States.of_counts(DEPLOYED, PULLS, GOOD)))
     left = DEPLOYED.pulls[1:]
     for row in range(2):
@@ -189,13 +188,7 @@ def test_the_member_taken_bounds_what_is_left_best() -> None:
             for arm, own in zip(DEPLOYED.arms, zip(*posterior(row), strict=True), strict=True)
         )
         rest = DEPLOYED.model_copy(update={"arms": arms, "horizon": 2})
-        bounds = np.array(
-            [
-                OneArmValues(rest, family.prices((i, j))[1:]).value()
-                for i in range(family.shape[0])
-                for j in range(family.shape[1])
-            ]
-        )
+        bounds = np.array([OneArmValues(rest, prices[1:]).value() for prices in policy.family])
         assert bounds[chosen[row]] == pytest.approx(bounds.min(), rel=1e-4)
         assert left.size == 3
 
@@ -204,8 +197,7 @@ def test_without_a_deployment_all_prices_are_shifted() -> None:
     problem = Problem.uniform(arms=3, horizon=3, pulls_per_stage=8, unit=2, repeat=True)
     policy = make_policy(problem, "deco-repriced")
     assert isinstance(policy, RepricedDecoPolicy)
-    i, j = policy.family.origin
-    step = policy.family.prices((i, j + 1)) - policy.family.prices((i, j))
+    step = policy.family[policy.origin + 1] - policy.family[policy.origin]
     assert step == pytest.approx(np.full(3, step[0]))
     assert step[0] > 0
 

@@ -16,8 +16,7 @@ from decobandit.policies.kernels.information import (
     decide,
     fill_row,
     make_grid,
-    make_rows,
-    make_scratch,
+    make_room,
 )
 from decobandit.problem import Arm, BetaBernoulli, Problem, Reward, State
 from helpers.episodes import episodes_of, mixed
@@ -36,14 +35,13 @@ POSTERIORS = {
 }
 
 
-def scratch_of(posteriors: list[tuple[float, float]], by_variance: bool = False) -> Any:
+def room_of(posteriors: list[tuple[float, float]], by_variance: bool = False) -> Any:
     """What the kernel finds for these posteriors."""
-    size = len(posteriors), 1000
-    grid, rows, scratch = make_grid(1000), make_rows(*size), make_scratch(*size)
+    grid, room = make_grid(1000), make_room(len(posteriors), 1000)
     for arm, (a, b) in enumerate(posteriors):
-        fill_row(arm, a, b, grid, rows)
-    decide(grid, rows, scratch, by_variance)
-    return scratch
+        fill_row(arm, a, b, grid, room)
+    decide(grid, room, by_variance)
+    return room
 
 
 def joint_mean(posteriors: list[tuple[float, float]], best: int, arm: int | None) -> float:
@@ -73,7 +71,7 @@ def joint_mean(posteriors: list[tuple[float, float]], best: int, arm: int | None
 @pytest.mark.parametrize("name", POSTERIORS)
 def test_chances_and_means_are_the_integrals(name: str) -> None:
     posteriors = POSTERIORS[name]
-    found = scratch_of(posteriors)
+    found = room_of(posteriors)
     assert found.chance.sum() == pytest.approx(1, abs=1e-12)
     for i in range(len(posteriors)):
         assert found.chance[i] == pytest.approx(joint_mean(posteriors, i, None), abs=5e-5)
@@ -85,7 +83,7 @@ def test_chances_and_means_are_the_integrals(name: str) -> None:
 
 @pytest.mark.parametrize("name", POSTERIORS)
 def test_regrets_and_gains_are_those_of_the_joint_law(name: str) -> None:
-    plain, squared = (scratch_of(POSTERIORS[name], by) for by in (False, True))
+    plain, squared = (room_of(POSTERIORS[name], by) for by in (False, True))
     K = plain.chance.size
     largest = sum(plain.joint[i, i] for i in range(K))
     for j in range(K):
@@ -99,11 +97,11 @@ def test_regrets_and_gains_are_those_of_the_joint_law(name: str) -> None:
 
 def test_gain_is_information_between_best_arm_and_outcome() -> None:
     # two flat arms: the best has mean 2/3, the other 1/3; log 2 minus the entropy of (1/3, 2/3)
-    found = scratch_of([(1.0, 1.0), (1.0, 1.0)])
+    found = room_of([(1.0, 1.0), (1.0, 1.0)])
     expected = math.log(2) + (math.log(1 / 3) + 2 * math.log(2 / 3)) / 3
     np.testing.assert_allclose(found.gain, expected, rtol=0, atol=2e-6)
     np.testing.assert_allclose(found.regret, 2 / 3 - 1 / 2, rtol=0, atol=2e-6)
-    by_variance = scratch_of([(1.0, 1.0), (1.0, 1.0)], by_variance=True)
+    by_variance = room_of([(1.0, 1.0), (1.0, 1.0)], by_variance=True)
     np.testing.assert_allclose(by_variance.gain, 1 / 36, rtol=0, atol=2e-6)
 
 
@@ -120,7 +118,7 @@ def test_gain_is_information_between_best_arm_and_outcome() -> None:
 )
 def test_extreme_posteriors_stay_finite(posteriors: list[tuple[float, float]]) -> None:
     for by_variance in (False, True):
-        found = scratch_of(posteriors, by_variance)
+        found = room_of(posteriors, by_variance)
         for part in (found.chance, found.joint, found.regret, found.gain):
             assert np.isfinite(part).all()
             assert (part >= 0).all()

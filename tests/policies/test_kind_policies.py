@@ -79,7 +79,7 @@ def test_discounted_indices_are_the_published_ones(
 
 def index_of_first(problem: Problem, policy: str, stage: int, state: str) -> float:
     (found,) = indices_of_arm(Context(problem), [policy], stage=stage, state=state)
-    return found.arm_index.index
+    return found.index
 
 
 def test_the_exact_index_of_a_state_is_the_price_of_indifference() -> None:
@@ -100,9 +100,7 @@ def test_the_exact_index_of_a_state_is_the_price_of_indifference() -> None:
 
 def test_the_exact_index_of_two_classes_is_that_of_good_and_bad() -> None:
     (exact,) = indices_of_arm(Context(BINARY), ["fh-gittins"], stage=3, good=2, bad=1)
-    assert index_of_first(CLASSES, "fh-gittins", 3, "1+2") == pytest.approx(
-        exact.arm_index.index, abs=1e-8
-    )
+    assert index_of_first(CLASSES, "fh-gittins", 3, "1+2") == pytest.approx(exact.index, abs=1e-8)
 
 
 @pytest.mark.parametrize(("total", "pulls"), [(40.0, 1), (-30.0, 3)])
@@ -118,7 +116,7 @@ def test_indices_grow_with_the_mean_beyond_the_grid(total: float, pulls: int) ->
 def test_the_last_pull_of_a_normal_arm_is_worth_its_mean() -> None:
     assert index_of_first(NORMAL, "fh-gittins", 9, "1.5/2") == pytest.approx(1.7 / 3, abs=1e-6)
     (deco,) = indices_of_arm(Context(NORMAL), ["deco"], stage=9, state="1.5/2")
-    assert deco.arm_index.value_of_information == pytest.approx(0.0, abs=1e-9)
+    assert deco.value_of_information == pytest.approx(0.0, abs=1e-9)
     assert deco.state == "1.5/2"
     assert deco.good is None
 

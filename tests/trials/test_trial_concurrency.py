@@ -17,8 +17,7 @@ from sqlalchemy import Connection
 
 from decobandit.arm import Calibration, KnotCalibration, calibration
 from decobandit.arm.calibration import TickCalibration
-from decobandit.policies import calibrated, path_search
-from decobandit.policies.path_search import TunedPolicy
+from decobandit.policies import CalibratedPolicy, calibrated
 from decobandit.prices import solve
 from decobandit.problem import Arm, BetaBernoulli, Problem, Reward
 from decobandit.trials import Store, create_trial, open_store, open_trial, recording
@@ -232,8 +231,7 @@ def test_no_index_is_computed_while_a_transaction_is_open(
     problem = Problem(arms=arms, horizon=48)
     computations = 1
     if case == "knots":
-        monkeypatch.setattr(path_search, "TABLE_STAGES", 20)
-        monkeypatch.setattr(TunedPolicy, "knots_beyond", 20)
+        monkeypatch.setattr(CalibratedPolicy, "knots_beyond", 20)
     elif case == "spans of tables":
         monkeypatch.setattr(calibration, "SPAN_BYTES", 2 * 8 * 7_000)
         problem, computations = Problem(arms=arms, horizon=60), 3

@@ -151,16 +151,16 @@ def index(
     print_results(result, as_json, print_index)
 
 
-def print_index(result: policies.NamedIndex) -> None:
+def print_index(result: policies.ArmIndex) -> None:
     """Print the index and its parts."""
     counts = f"{result.good} good, {result.bad} bad" if result.good is not None else result.state
     print(
         f"{result.policy} index of {result.arm} at stage {result.stage} with {counts}: "
-        f"{result.arm_index.index:.10g}"
+        f"{result.index:.10g}"
     )
-    tree = result.arm_index.to_dict()
+    tree = result.to_dict()
     for key in ("expected_reward", "value_of_information", "price", "path"):
         if key in tree:
             print(f"{key.replace('_', ' ')}: {tree[key]}")
-    if result.arm_index.indexable is False:
+    if result.indexable is False:
         print("not indexable: a pull is worth its price at some smaller surcharges only")

@@ -16,7 +16,7 @@ from ..arm import PricePath
 from ..evaluation import evaluate
 from ..joint import count_states, optimum
 from ..policies import Context, make_policies
-from ..policies.path_search import MOST_STATES
+from ..policies.calibrated import MOST_STATES
 from ..problem import Problem
 from ..simulation import simulate
 from ..support import Report, TooLarge

@@ -1,8 +1,7 @@
 """Policies, which choose the next arm: the protocol, one file per policy, the catalogue of names.
 
 One class per policy, for every outcome model and batch size: the protocol is `base.py`, index
-policies `index_policy.py`, batches by shares `shares.py`. In `path_search.py` the price path
-of `deco-calibrated` is chosen. Names are looked up in `catalogue.py`.
+policies `index_policy.py`, batches by shares `shares.py`. Names are looked up in `catalogue.py`.
 
 Imports `prices`, `joint` and what is below them.
 """
@@ -19,7 +18,9 @@ if TYPE_CHECKING:
     from .allocation import next_stage as next_stage
     from .base import Policy as Policy
     from .calibrated import CalibratedPolicy as CalibratedPolicy
+    from .calibrated import ChosenPath as ChosenPath
     from .calibrated import FhGittinsPolicy as FhGittinsPolicy
+    from .calibrated import choose_path as choose_path
     from .catalogue import allow_policy as allow_policy
     from .catalogue import allowed_policies as allowed_policies
     from .catalogue import check_policies as check_policies
@@ -46,11 +47,8 @@ if TYPE_CHECKING:
     from .names import PAPER_POLICY as PAPER_POLICY
     from .names import POLICIES as POLICIES
     from .optimal import OptimalPolicy as OptimalPolicy
-    from .path_search import ChosenPath as ChosenPath
-    from .path_search import choose_path as choose_path
     from .posterior_bounds import BayesUcbPolicy as BayesUcbPolicy
     from .posterior_bounds import OgiPolicy as OgiPolicy
-    from .recommendation import NamedIndex as NamedIndex
     from .recommendation import Recommendation as Recommendation
     from .recommendation import indices_of_arm as indices_of_arm
     from .recommendation import known_of_arm as known_of_arm

@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ..joint import distinct_rows
-from ..problem import TIE_SIGNS, Problem, State, States, TieRule, tie_tolerance
-from ..support import Floats, Ints, InvalidArgument, read_only, shown
-from .kernels.index_play import index_chances
+from ..problem import TIE_SIGNS, Problem, State, States, TieRule
+from ..support import Floats, Ints, InvalidArgument, shown
+from .kernels.index_play import pull_largest
 
 Counts = npt.NDArray[np.integer]  # of outcomes: whole numbers of any width
 Allowed = npt.NDArray[np.bool_]
@@ -34,7 +34,10 @@ Cost = Literal["light", "tables", "decision", "solve"]
 
 @dataclass(frozen=True)
 class ArmIndex:
-    """The index of one arm in one state, with the parts that a policy can tell of it."""
+    """The index of one arm in one state, with the parts that a policy can tell of it.
+
+    From `policy` on: what it is the index of; good and bad of binary outcomes only.
+    """
 
     index: float
     expected_reward: float | None = None
@@ -42,10 +45,19 @@ class ArmIndex:
     price: float | None = None
     indexable: bool | None = None  # whether a calibrated index is the only crossing
     path: str | None = None  # that it is calibrated against
+    policy: str | None = None
+    arm: str | None = None
+    stage: int | None = None
+    good: int | None = None
+    bad: int | None = None
+    state: str | None = None  # as the outcome model writes it
 
     def to_dict(self) -> dict[str, float | bool | str]:
         """Plain values, without what is not known."""
-        return {key: value for key, value in self.__dict__.items() if value is not None}
+        keys = list(vars(self))
+        place = keys.index("policy")
+        items = [(key, getattr(self, key)) for key in keys[place:] + keys[:place]]
+        return {key: value for key, value in items if value is not None}
 
 
 @dataclass(frozen=True)
@@ -150,26 +162,19 @@ def largest_arms(
     rng: np.random.Generator | None,
 ) -> Ints:
     """One pull of each of the `number` arms of largest value in every row; ties by the rule."""
-    E, K = values.shape
-    by_pulls, by_position = TIE_SIGNS[ties]
-    drawn = (by_pulls, by_position) == (0, 0)
-    if drawn and rng is None:
+    left, units = np.array(values, order="C"), np.zeros(values.shape, dtype=np.int64)
+    if ties != "random":
+        pull_largest(left, pulls, number, tolerance, *TIE_SIGNS[ties], units)
+        return units
+    if rng is None:
         raise InvalidArgument("ties are broken at random: pass a random generator as rng")
-    rank = by_pulls * K * pulls.astype(np.int64) + by_position * np.arange(K)
-    left, units, rows = values.copy(), np.zeros((E, K), dtype=np.int64), np.arange(E)
+    rows = np.arange(len(values))
     for _ in range(number):
         tied = left >= left.max(axis=1, keepdims=True) - tolerance
-        order = rng.random((E, K)) if drawn and rng is not None else rank.astype(np.float64)
-        arm = np.where(tied, order, np.inf).argmin(axis=1)
+        arm = np.where(tied, rng.random(values.shape), np.inf).argmin(axis=1)
         units[rows, arm] = 1
         left[rows, arm] = -np.inf
     return units
-
-
-def from_table(table: Floats, states: States) -> Floats:
-    """Index of every arm, (E, K), from that of every state of every group, (groups, slab)."""
-    n = states.pulls
-    return np.asarray(table[states.problem.group_of_arm, n * (n + 1) // 2 + states.good])
 
 
 def sole_arm(pulls: Sequence[int], policy: str) -> tuple[int]:
@@ -180,31 +185,6 @@ def sole_arm(pulls: Sequence[int], policy: str) -> tuple[int]:
             "of every arm, allocate(state)"
         )
     return (list(pulls).index(1),)
-
-
-def probabilities_by_table(
-    problem: Problem, index: Floats, ties: TieRule, states: States
-) -> Floats:
-    """Return the largest index, averaged over pending outcomes; index (groups, slab)."""
-    groups = [problem.groups[k] for k in problem.group_of_arm]
-    alpha = np.array([group.alpha for group in groups])
-    beta = np.array([group.beta for group in groups])
-    pending = np.ascontiguousarray(pending_in(states), dtype=np.int64)
-    probabilities = np.empty(pending.shape)
-    index_chances(
-        read_only(np.ascontiguousarray(index)),
-        problem.group_of_arm,
-        alpha,
-        beta,
-        states.pulls,
-        states.good,
-        pending,
-        allowed_in(states),
-        tie_tolerance(problem),
-        *TIE_SIGNS[ties],
-        probabilities,
-    )
-    return probabilities
 
 
 def distinct_states(states: States) -> tuple[States, Ints]:

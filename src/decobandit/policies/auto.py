@@ -27,11 +27,11 @@ import numpy as np
 from ..joint import count_states
 from ..problem import Problem, State
 from .base import Policy
+from .calibrated import exact_value, on_common_draws
 from .catalogue import make_policies, policy_class
 from .context import Context
 from .index_policy import same_rewards
 from .names import DEFAULT_POLICY
-from .path_search import exact_value, on_common_draws
 
 # joint states of all stages up to which the exact optimum is used
 OPTIMUM_STATES = 1_000_000

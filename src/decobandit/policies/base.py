@@ -3,8 +3,8 @@
 A policy has to say which arms it pulls (`select`). The rest is optional, and each part is used
 where a policy has it:
 
-    stage_index     index of every state of an arm, as a table: exact evaluation and simulation then
-                    run compiled, and trials average over pending outcomes arm by arm
+    stage_index     of index policies, index of every state of an arm, as a table: exact evaluation
+                    and simulation then run compiled
     play            a compiled loop of its own for simulated episodes
     weigh           what each arm is worth while outcomes are pending, where no arm has an index of
                     its own: trials
@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from ..problem import DEFAULT_TIES, Problem, Rules, State, States, Stats, TieRule, tie_tolerance
+from ..problem import DEFAULT_TIES, Problem, Rules, State, States, Stats, TieRule
 from ..support import Card, Floats, Ints, InvalidArgument, Shown, Unsupported
 from .allocation import (
     Allotments,
@@ -36,12 +36,8 @@ from .allocation import (
     Weighed,
     ask_each,
     checked_state,
-    from_table,
-    largest_arms,
     next_stage,
-    of_allowed,
     once_each,
-    probabilities_by_table,
     restricted,
 )
 from .comparison import Comparison, compare_arms
@@ -142,7 +138,7 @@ class Policy(Shown, ABC):
         return f"{type(self).__name__}({self.problem.described()})"
 
     def _card(self) -> Card:
-        what = POLICIES[self.name].what if self.name in POLICIES else None
+        what = POLICIES[self.name][1] if self.name in POLICIES else None
         facts = {"": what, "ties": self.ties, "draws arms": self.randomised, "cost": self.cost}
         return Card(f"Policy {self.name}: {self.problem.described()}", facts)
 
@@ -217,13 +213,9 @@ class Policy(Shown, ABC):
     ) -> Ints:
         """Return the pulls of every arm in many states at once, (E, K); in batches, whole units.
 
-        By default one unit of each arm of `select`, asked row by row: once in equal rows unless it
-        draws. Fewer outcomes may be known than the stage implies, where some are pending.
+        By default one unit of each arm of `select`, once in equal rows unless it draws. Fewer
+        outcomes may be known than the stage implies, where some are pending.
         """
-        if self.has_table:
-            index = of_allowed(from_table(self.stage_index(stage), states), states)
-            number, tolerance = round(self.problem.pulls[stage]), tie_tolerance(self.problem)
-            return largest_arms(index, states.pulls, number, tolerance, self.ties, rng)
         drawn = (self.draws_arms and stage < self.problem.horizon) or self.ties == "random"
         shared = self.problem.repeat and stage < self.problem.horizon
         number = self.problem.units if shared else round(self.problem.pulls[stage])
@@ -266,8 +258,6 @@ class Policy(Shown, ABC):
         get some; pending outcomes are averaged over where the policy can. `rng` is needed by a
         policy that draws and does not tell its probabilities: then what it drew.
         """
-        if self.has_table and self.problem.pulls[stage] == 1:
-            return probabilities_by_table(self.problem, self.stage_index(stage), self.ties, states)
         pulls = self.allocate_many(stage, states, rng)
         return restricted(pulls / pulls.sum(axis=1, keepdims=True), states.allowed)
 
@@ -355,12 +345,12 @@ class Policy(Shown, ABC):
     @property
     def has_table(self) -> bool:
         """Whether the policy has `stage_index`: the index depends on the arm's state alone."""
-        return type(self).stage_index is not Policy.stage_index and not self.selects_only
+        return False
 
     @property
     def has_own_index(self) -> bool:
         """Whether the index of an arm depends on its own state alone (`indices_of`)."""
-        return self.has_table
+        return False
 
     @property
     def has_loop(self) -> bool:
@@ -372,12 +362,12 @@ class Policy(Shown, ABC):
         """Whether `allotments` has all that may be pulled, with probabilities: for exact values."""
         told = type(self).probabilities is not Policy.probabilities
         listed = type(self).allotments is not Policy.allotments
-        return not self.draws_arms or self.has_table or told or listed
+        return not self.draws_arms or told or listed
 
     @property
     def is_vectorised(self) -> bool:
         """Whether `probabilities` handles all states at once, without a call per state."""
-        return self.has_table or type(self).probabilities is not Policy.probabilities
+        return type(self).probabilities is not Policy.probabilities
 
     @property
     def draws_arms(self) -> bool:
@@ -388,25 +378,27 @@ class Policy(Shown, ABC):
 
     def indices_of(self, stage: int, arm: int, stats: Floats) -> Floats:
         """Return the index of an arm by its own statistics alone: (J, width) -> (J,)."""
-        group, good = int(self.problem.group_of_arm[arm]), stats[:, 0].astype(np.int64)
-        n = good + stats[:, 1].astype(np.int64)
-        return np.asarray(self.stage_index(stage)[group, n * (n + 1) // 2 + good])
+        raise self.no_index()
 
     def arm_index(self, stage: int, group: int, stats: Stats) -> ArmIndex:
         """Return the index of an arm of a group by its statistics, split into its terms."""
-        if not self.has_table:
-            raise InvalidArgument(
-                f"policy {self.name!r} has no index of a single arm: it looks at all of them"
-            )
-        arm = self.problem.groups[group].members[0]
-        return ArmIndex(float(self.indices_of(stage, arm, np.array([stats], dtype=float))[0]))
+        raise self.no_index()
+
+    def no_generator(self) -> InvalidArgument:
+        """Return the refusal to draw arms without a random generator."""
+        return InvalidArgument(
+            f"policy {self.name!r} draws arms: pass a random generator as rng", field="rng"
+        )
+
+    def no_index(self) -> InvalidArgument:
+        """Return the refusal of an index by an arm's own state."""
+        return InvalidArgument(
+            f"policy {self.name!r} has no index of a single arm: it looks at all of them"
+        )
 
     def indices(self, stage: int, state: State) -> Floats | None:
         """Return the index of every arm, (arms,); None if the policy has no index."""
-        if not self.has_table:
-            return None
-        values: Floats = from_table(self.stage_index(stage), States.of(self.problem, [state]))[0]
-        return values
+        return None
 
     def price(self, stage: int) -> float | None:
         """Return the price of a pull that the index is compared with; None if there is none."""

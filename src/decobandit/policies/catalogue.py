@@ -117,7 +117,7 @@ def policy_class(name: str, *, places: bool = True) -> type[Policy]:
     if name == DEFAULT_POLICY:
         return _imported("decobandit.policies.auto:AutoPolicy", name)
     if name in POLICIES:
-        return _imported(f"decobandit.policies.{POLICIES[name].where}", name)
+        return _imported(f"decobandit.policies.{POLICIES[name][0]}", name)
     for point in _announced():
         if point.name == name:
             return _imported(point.value, name)

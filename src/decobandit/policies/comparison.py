@@ -32,7 +32,7 @@ from ..problem import Problem, Rules, States
 from ..support import Floats, Ints, InvalidArgument, pool, worker_count
 from .kernels import comparison as kernels
 from .kernels.comparison import Grid, Rows
-from .mean_laws import Tables, law_tables, slopes
+from .mean_laws import Table, Tables, joined, law_tables, slopes
 
 MIN_PRIOR = 0.25
 NODES = 16
@@ -361,7 +361,7 @@ class MeanComparison:
             if k == control:
                 continue
             if certain[k] and certain[control]:  # of equal ones, none is better
-                x = tables.x[tables.start[1:] - 1]
+                x = tables[0][tables[3][1:] - 1]
                 probabilities[:, k] = x[place[0, :, k]] > x[place[1, :, control]]
                 continue
             pair = np.stack([place[0, :, k], place[1, :, control]], axis=1)
@@ -385,7 +385,7 @@ class MeanComparison:
 
     def _tables(self, states: States, shifts: Sequence[float]) -> tuple[Tables, Ints]:
         """Tables of mean rewards, moved by each of the shifts; those of arms, (shifts, E, K)."""
-        parts: list[tuple[Floats, Floats, Floats]] = []
+        parts: list[Table] = []
         place = np.empty((len(shifts), len(states), len(self.groups)), np.int64)
         for k, group in enumerate(self.groups):
             base, factor = float(self._base[k]), float(self._factor[k])
@@ -398,7 +398,7 @@ class MeanComparison:
                     parts += [_as_reward(table, base + shift, factor) for table in tables]
                 else:
                     parts.append(_step(base + shift))
-        return Tables.joined(parts), place
+        return joined(parts), place
 
 
 Comparison = BetaComparison | MeanComparison
@@ -409,9 +409,7 @@ def _with_allowed(place: Ints, states: States) -> Ints:
     return place if states.allowed is None else np.where(states.allowed, place, -1)
 
 
-def _as_reward(
-    table: tuple[Floats, Floats, Floats], base: float, factor: float
-) -> tuple[Floats, Floats, Floats]:
+def _as_reward(table: Table, base: float, factor: float) -> Table:
     """Return the table of base + factor times the mean."""
     x, f, m = table
     if x.size == 2:
@@ -426,7 +424,7 @@ def _as_reward(
     return x, f, slopes(np.zeros(x.size, np.int64), x, f)
 
 
-def _step(x: float) -> tuple[Floats, Floats, Floats]:
+def _step(x: float) -> Table:
     """Return the table of a known mean reward: a line as steep as doubles allow."""
     low = min(float(np.nextafter(x, -np.inf)), x - SMALLEST_STEP)
     return np.array([low, x]), np.array([0.0, 1.0]), np.full(2, 1.0 / (x - low))

@@ -26,7 +26,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from ..arm import Cones, OneArmValues, Terms
+from ..arm import ChainStates, Cones, OneArmValues, Terms
 from ..prices import (
     DualSolution,
     MoneyPlan,
@@ -44,7 +44,7 @@ from .index_policy import IndexPolicy
 from .kernels.batch_units import share_each
 from .kernels.episodes import Episodes, pull
 from .requirements import Requirement, known_variances
-from .restless import ChainTies
+from .restless import mixed_ties
 from .shares import in_parts
 
 
@@ -115,7 +115,7 @@ class DecoPolicy(IndexPolicy):
         self._cones = cones
         self.cost = "tables" if problem.repeat else "light"
         self.splits_index = not (problem.repeat or problem.is_restless or problem.may_wait)
-        self._chain_ties = ChainTies(problem, self.scale) if problem.is_restless else None
+        self._chains = ChainStates(problem) if problem.is_restless else None
 
     @classmethod
     def make(cls, context: Context) -> Self:
@@ -188,12 +188,13 @@ class DecoPolicy(IndexPolicy):
 
     def values(self, stage: int, states: States, rng: np.random.Generator | None = None) -> Floats:
         values = super().values(stage, states, rng)
-        if self._chain_ties is None or not self._chain_ties.states.exact:
+        if self._chains is None or not self._chains.exact:
             return values
-        return self._chain_ties.mixed(states, values, self.price(stage), self._shares[stage])
+        tie = self.price(stage), self._shares[stage], self.scale
+        return mixed_ties(self._chains, states, values, *tie)
 
     def indices(self, stage: int, state: State) -> Floats | None:
-        if self._chain_ties is not None:  # before arms at the price are put in order
+        if self._chains is not None:  # before arms at the price are put in order
             return np.asarray(super().values(stage, States.of(self.problem, [state]))[0])
         if self.problem.is_binary and not self.batches:
             return np.array([terms.index for terms in self.terms(stage, state)])

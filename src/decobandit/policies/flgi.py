@@ -24,7 +24,6 @@ from ..arm.gittins import MOST_PULLS, discounted_table
 from ..problem import DEFAULT_TIES, NormalModel, Problem, States, TieRule
 from ..support import Floats, Ints
 from .allocation import allowed_in, largest_arms
-from .arm_arrays import ArmArrays
 from .index_policy import IndexPolicy
 from .kernels.batch_units import forward_units
 from .requirements import GENERAL, batches, steady_rewards
@@ -65,12 +64,11 @@ class ForwardGittinsPolicy(IndexPolicy):
         assert rng is not None
         if not self.problem.is_binary:
             return self._share_measured(stage, states, rng)
-        shares, arms = np.empty(states.pulls.shape, dtype=np.int64), ArmArrays(self.problem)
+        shares = np.empty(states.pulls.shape, dtype=np.int64)
         forward_units(
             self._tables,
             self.problem.group_of_arm,
-            arms.alpha,
-            arms.beta,
+            *self.beta_priors,
             states.pulls,
             states.good,
             allowed_in(states),

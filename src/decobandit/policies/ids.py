@@ -32,7 +32,6 @@ import numpy as np
 from ..problem import DEFAULT_TIES, Problem, States, TieRule
 from ..support import Floats, InvalidArgument
 from .allocation import distinct_states, drawn_arms, restricted
-from .arm_arrays import ArmArrays
 from .index_policy import IndexPolicy
 from .kernels.episodes import Episodes
 from .kernels.information import (
@@ -40,8 +39,7 @@ from .kernels.information import (
     decide,
     fill_row,
     make_grid,
-    make_rows,
-    make_scratch,
+    make_room,
     play,
 )
 from .mean_laws import mean_cdf, mean_points
@@ -96,8 +94,7 @@ class IdsPolicy(IndexPolicy):
         self.grid = make_grid(points)
         base, factor = self._base[:, : problem.horizon], self._factor[:, : problem.horizon]
         equal = np.ptp(base) == np.ptp(factor) == 0.0 and factor[0, 0] > 0.0
-        alike = problem.is_binary and equal
-        self._arms = ArmArrays(problem) if alike else None
+        self._on_grid = problem.is_binary and equal
         for k, group in enumerate(self.groups):  # a mean that is known is part of the base
             least, most = group.model.mean_range
             if least == most:
@@ -120,9 +117,7 @@ class IdsPolicy(IndexPolicy):
     def values(self, stage: int, states: States, rng: np.random.Generator | None = None) -> Floats:
         """1 of the arm that is drawn, 0 of others."""
         if rng is None:
-            raise InvalidArgument(
-                f"policy {self.name!r} draws arms: pass a random generator as rng", field="rng"
-            )
+            raise self.no_generator()
         return drawn_arms(self.probabilities(stage, states), 1, rng).astype(float)
 
     def _pairs(self, stage: int, states: States) -> Floats:
@@ -130,14 +125,14 @@ class IdsPolicy(IndexPolicy):
         rows, place = distinct_states(states)
         E, K = rows.stats.shape[:2]
         first, second, q = np.empty(E, np.int64), np.empty(E, np.int64), np.empty(E)
-        if self._arms is not None:
+        if self._on_grid:
             for e in range(E):
                 first[e], second[e], q[e] = self._pair(rows.stats[e])
         else:
-            stats, scratch = self.arm_stats(rows), make_scratch(K, 0)
+            stats, room = self.arm_stats(rows), make_room(K, 0)
             for part in self._chunks(E):
                 tables = self._tables(stage, [arm[part] for arm in stats])
-                best_pairs(*tables, scratch, first[part], second[part], q[part])
+                best_pairs(*tables, room, first[part], second[part], q[part])
         probabilities, every = np.zeros((E, K)), np.arange(E)
         probabilities[every, first] += q
         probabilities[every, second] += 1.0 - q
@@ -147,33 +142,20 @@ class IdsPolicy(IndexPolicy):
 
     def _pair(self, stats: Floats) -> tuple[int, int, float]:
         """Two arms, and the probability of the first, at statistics (arms, 2)."""
-        assert self._arms is not None
-        size = self.problem.n_arms, self.grid.x.size
-        rows, arms = make_rows(*size), self._arms
+        room, (alpha, beta) = make_room(self.problem.n_arms, self.grid.x.size), self.beta_priors
         for arm, (good, bad) in enumerate(stats):
-            fill_row(arm, arms.alpha[arm] + good, arms.beta[arm] + bad, self.grid, rows)
-        first, second, q = decide(self.grid, rows, make_scratch(*size), self.by_variance)
+            fill_row(arm, alpha[arm] + good, beta[arm] + bad, self.grid, room)
+        first, second, q = decide(self.grid, room, self.by_variance)
         return int(first), int(second), float(q)
 
     @property
     def has_loop(self) -> bool:
-        return self._arms is not None
+        return self._on_grid
 
     def play(self, episodes: Episodes, first: int, last: int, rng: np.random.Generator) -> None:
         """Play stages first..last-1 of all episodes."""
-        assert self._arms is not None
-        size = self.problem.n_arms, self.grid.x.size
-        play(
-            episodes,
-            last - first,
-            self._arms.alpha,
-            self._arms.beta,
-            self.by_variance,
-            self.grid,
-            make_rows(*size),
-            make_scratch(*size),
-            rng,
-        )
+        room = make_room(self.problem.n_arms, self.grid.x.size)
+        play(episodes, last - first, *self.beta_priors, self.by_variance, self.grid, room, rng)
 
     # -- probabilities of being best, regrets and gains --------------------------------------
 

@@ -14,7 +14,7 @@ Notations
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import ClassVar, Self
 
 import numpy as np
@@ -59,7 +59,6 @@ from .allocation import (
 from .base import Policy
 from .context import Context
 from .kernels.batch_units import give_by_index, give_within
-from .kernels.index_play import pull_largest
 from .pending import mean_values
 
 FREE_COST = 1e-9  # cost that arms without one count with, of the largest
@@ -118,9 +117,7 @@ class IndexPolicy(Policy):
 
         At a stage before any deployment. In batches, statistics need not be whole numbers.
         """
-        raise InvalidArgument(
-            f"policy {self.name!r} has no index of a single arm: it looks at all of them"
-        )
+        raise self.no_index()
 
     def values(self, stage: int, states: States, rng: np.random.Generator | None = None) -> Floats:
         """Return the values that arms are compared by before any deployment, (E, K)."""
@@ -167,6 +164,18 @@ class IndexPolicy(Policy):
     def arm_stats(self, states: States) -> list[Floats]:
         """Statistics of every arm, (E, width) each."""
         return [states.stats[:, k, : group.model.width] for k, group in enumerate(self.groups)]
+
+    @cached_property
+    def beta_priors(self) -> tuple[Floats, Floats]:
+        """Parameters of the priors of binary arms, (K,) each."""
+        alpha, beta = ([getattr(g, name) for g in self.groups] for name in ("alpha", "beta"))
+        return np.array(alpha), np.array(beta)
+
+    @cached_property
+    def binary_rewards(self) -> Floats:
+        """Rewards of good and of bad outcomes of binary arms, (2, stages, K)."""
+        rewards = np.array([group.rewards for group in self.groups])
+        return np.ascontiguousarray(rewards.transpose(1, 2, 0))
 
     # -- rewards ------------------------------------------------------------------------------
 
@@ -312,20 +321,14 @@ class IndexPolicy(Policy):
             return super().allocate_many(stage, states, rng)
         if stage < self.problem.horizon:
             if rng is None and self.randomised:
-                raise InvalidArgument(
-                    f"policy {self.name!r} draws arms: pass a random generator as rng", field="rng"
-                )
+                raise self.no_generator()
             if self.problem.may_wait:
                 return self.problem.unit * self.affordable_units(stage, states, rng)
             if self.batches:
                 return self.problem.unit * self.share_units(stage, states, rng)
         values = of_allowed(self.values_at(stage, states, rng), states)
-        number, pulls = round(self.problem.pulls[stage]), pulls_made(states)
-        if self.ties == "random":
-            return largest_arms(values, pulls, number, self._tolerance, self.ties, rng)
-        units, values = np.zeros(pulls.shape, dtype=np.int64), np.array(values, order="C")
-        pull_largest(values, pulls, number, self._tolerance, *TIE_SIGNS[self.ties], units)
-        return units
+        number = round(self.problem.pulls[stage])
+        return largest_arms(values, pulls_made(states), number, self._tolerance, self.ties, rng)
 
     def share_units(self, stage: int, states: States, rng: np.random.Generator | None) -> Ints:
         """Units of every arm of a batch, (E, K): each to the largest index, as expected so far."""
@@ -450,30 +453,36 @@ class IndexPolicy(Policy):
         if stage < self.problem.horizon and self.batches:
             return np.asarray(self.share_units(stage, states, rng) / self.problem.units)
         number = round(self.problem.pulls[stage])
-        if number > 1 or (self.has_table and not self.randomised):
-            if self.has_table and number == 1:
-                return super().probabilities(stage, states, rng)
+        if number > 1:
             return np.asarray(self.allocate_many(stage, states, rng) / number)
-        waits = stage < self.problem.horizon and pending_in(states).any()
-        if self.by_arm and waits:
-            values = self._pending_values(stage, states)
-        else:  # a policy that compares arms otherwise uses what is known
-            values = self.values_at(stage, states, rng)
-        values = np.array(of_allowed(values, states), order="C")
+        values = of_allowed(self._mean_values(stage, states, rng), states)
         if self.ties == "random":
             near = values >= values.max(axis=1, keepdims=True) - self._tolerance
             return np.asarray(near / near.sum(axis=1, keepdims=True))
-        chosen, pulls = np.zeros(values.shape, dtype=np.int64), pulls_made(states)
-        pull_largest(values, pulls, 1, self._tolerance, *TIE_SIGNS[self.ties], chosen)
-        return chosen.astype(float)
+        pulls = largest_arms(values, pulls_made(states), 1, self._tolerance, self.ties, rng)
+        return pulls.astype(float)
 
-    def _pending_values(self, stage: int, states: States) -> Floats:
-        """Index of every arm, on average over outcomes that are pending, (E, K)."""
-        columns, pending = [], pending_in(states)
-        for k, stats in enumerate(self.arm_stats(states)):
-            index = partial(self.index, stage, int(self.problem.group_of_arm[k]))
-            columns.append(mean_values(self.groups[k].model, index, stats, pending[:, k]))
+    def _mean_values(self, stage: int, states: States, rng: np.random.Generator | None) -> Floats:
+        """Index of every arm, (E, K), on average over outcomes that are pending.
+
+        A policy that compares arms otherwise uses what is known.
+        """
+        pending = pending_in(states)
+        if not (self.has_table or (self.by_arm and pending.any())):
+            return self.values_at(stage, states, rng)
+        lookup = self._in_table if self.has_table else self.indices_of
+        columns = [
+            mean_values(self.groups[k].model, partial(lookup, stage, k), stats, pending[:, k])
+            if pending[:, k].any()
+            else lookup(stage, k, stats)
+            for k, stats in enumerate(self.arm_stats(states))
+        ]
         return np.stack(columns, axis=1)
+
+    def _in_table(self, stage: int, arm: int, stats: Floats) -> Floats:
+        good, bad = (stats[..., i].astype(np.int64) for i in (0, 1))
+        n, group = good + bad, int(self.problem.group_of_arm[arm])
+        return np.asarray(self.stage_index(stage)[group, n * (n + 1) // 2 + good])
 
     def weigh(self, stage: int, ways: Ways, taken: tuple[int, ...]) -> Weighed | None:
         """Average indices over the possible states."""

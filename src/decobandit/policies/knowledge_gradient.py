@@ -18,7 +18,6 @@ import numpy as np
 
 from ..problem import TIE_SIGNS, Problem, States
 from ..support import Floats
-from .arm_arrays import ArmArrays
 from .index_policy import same_rewards
 from .kernels.episodes import Episodes
 from .kernels.knowledge_gradient import play
@@ -115,17 +114,7 @@ class KnowledgeGradientPolicy(SharesPolicy):
 
     def play(self, episodes: Episodes, first: int, last: int, rng: np.random.Generator) -> None:
         """Play stages first..last-1 of all episodes."""
-        arms, to_come = ArmArrays(self.problem), self.problem.horizon - 1.0 - np.arange(first, last)
+        to_come = self.problem.horizon - 1.0 - np.arange(first, last)
         deploy = 0.0 if self.problem.terminal is None else self.problem.terminal.deploy
-        play(
-            episodes,
-            to_come,
-            arms.alpha,
-            arms.beta,
-            arms.good[0],
-            arms.bad[0],
-            deploy,
-            self._tolerance,
-            *TIE_SIGNS[self.ties],
-            rng,
-        )
+        rewards, rule = self.binary_rewards[:, 0], (self._tolerance, *TIE_SIGNS[self.ties])
+        play(episodes, to_come, *self.beta_priors, *rewards, deploy, *rule, rng)

@@ -16,7 +16,6 @@ Notations
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import NamedTuple
 
 import numpy as np
 
@@ -33,20 +32,15 @@ MAX_ROUNDS = 60
 MAX_KNOTS = 2_000_000  # of all tables of a model, 48 MB; beyond, tables are computed again
 
 
-class Tables(NamedTuple):
-    """Distribution functions, table after table; see `kernels.comparison`."""
+Table = tuple[Floats, Floats, Floats]  # knots, values and slopes of a distribution function
+Tables = tuple[Floats, Floats, Floats, Ints]  # x, f, m and start of `kernels.comparison`
 
-    x: Floats
-    f: Floats
-    m: Floats
-    start: Ints
 
-    @classmethod
-    def joined(cls, parts: list[tuple[Floats, Floats, Floats]]) -> Tables:
-        """Knots, values and slopes of each table; there may be none."""
-        start = np.cumsum([0, *(part[0].size for part in parts)])
-        x, f, m = (np.concatenate([np.empty(0), *(part[i] for part in parts)]) for i in range(3))
-        return cls(x, f, m, start)
+def joined(parts: list[Table]) -> Tables:
+    """Join tables, table after table; there may be none."""
+    start = np.cumsum([0, *(part[0].size for part in parts)])
+    x, f, m = (np.concatenate([np.empty(0), *(part[i] for part in parts)]) for i in range(3))
+    return x, f, m, start
 
 
 class LawTables:
@@ -57,10 +51,10 @@ class LawTables:
         least, most = model.mean_range
         corners = {*getattr(model, "values", ()), least, most}
         self._corners = np.array(sorted(c for c in corners if np.isfinite(c)))
-        self._kept: dict[bytes, tuple[Floats, Floats, Floats]] = {}
+        self._kept: dict[bytes, Table] = {}
         self._knots = 0
 
-    def of(self, stats: Floats) -> list[tuple[Floats, Floats, Floats]]:
+    def of(self, stats: Floats) -> list[Table]:
         """Knots, values and slopes in each state."""
         if (tables := self.model.law_knots(stats)) is not None:
             return tables
@@ -75,7 +69,7 @@ class LawTables:
             self._kept = cache
         return [cache[key] for key in keys]
 
-    def _compute(self, stats: Floats) -> list[tuple[Floats, Floats, Floats]]:
+    def _compute(self, stats: Floats) -> list[Table]:
         least, most = self.model.mean_range
         if least == most:  # a step, as steep as numbers allow
             step = np.array([np.nextafter(least, -np.inf), least])
@@ -203,7 +197,7 @@ def mean_cdf(model: ArmModel, stats: Floats, x: Floats) -> Floats:
     if not _is_tabulated(model):
         return model.cdf_ahead(stats, x[:, None, :])
     states, place = np.unique(stats.reshape(-1, stats.shape[-1]), axis=0, return_inverse=True)
-    tables = Tables.joined(law_tables(model).of(states))
+    tables = joined(law_tables(model).of(states))
     below = np.empty((*stats.shape[:2], x.shape[1]))
     table_values(*tables, place.reshape(stats.shape[:2]), np.ascontiguousarray(x), below)
     return below

@@ -35,7 +35,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -86,13 +87,9 @@ def middle_error(left: Floats, right: Floats, middle: Floats, h: float) -> Float
     return np.asarray(error, dtype=np.float64)
 
 
-class Piece(NamedTuple):
-    """Both ends of a range of levels, and the states that are not smooth in between."""
-
-    number: int
-    left: Floats  # (states, 3)
-    right: Floats  # (states, 3)
-    rough: npt.NDArray[np.intp]  # positions, ascending
+# number of a range of levels, solutions (states, 3) at both ends, positions of states that are not
+# smooth in between, ascending
+Piece = tuple[int, Floats, Floats, npt.NDArray[np.intp]]
 
 
 class Curve:
@@ -121,10 +118,11 @@ class Curve:
         piece = self._piece_around(v)
         if piece is None:
             return self._solved(v, np.arange(size))[:, 0].copy()
-        low, high = RATIO**piece.number, RATIO ** (piece.number + 1)
+        number, left, right, rough = piece
+        low, high = RATIO**number, RATIO ** (number + 1)
         out = np.empty(size)
-        interpolate(piece.left, piece.right, (v - low) / (high - low), high - low, out)
-        rough = piece.rough[: np.searchsorted(piece.rough, size)]
+        interpolate(left, right, (v - low) / (high - low), high - low, out)
+        rough = rough[: np.searchsorted(rough, size)]
         if rough.size:
             out[rough] = self._solved(v, rough)[:, 0]
         return out
@@ -143,8 +141,8 @@ class Curve:
         if end - first < SHORTEST_PIECE:
             return None
         last = self._piece  # read once: another thread may replace it
-        if last is None or last.number != number:
-            before = last.right if last is not None and last.number == number - 1 else None
+        if last is None or last[0] != number:
+            before = last[2] if last is not None and last[0] == number - 1 else None
             self._piece = last = self._new_piece(number, low, high, slab_size(end - 1), before)
         return last
 
@@ -158,39 +156,40 @@ class Curve:
         middle = self._solved((low + high) / 2.0, np.arange(size))
         error = middle_error(left, right, middle, high - low)
         # not "larger": what is not a number is rough too
-        return Piece(number, left, right, np.flatnonzero(~(error <= LARGEST_ERROR)))
+        return number, left, right, np.flatnonzero(~(error <= LARGEST_ERROR))
 
 
-class PosteriorCurves:
-    """An index of binary arms that is a root in the posterior of the outcome that earns more.
+class PosteriorRootPolicy(IndexPolicy):
+    """Index of binary arms that is a root in the posterior of the outcome that earns more.
 
-    levels (horizon,), ascending: the level of each stage, at which `solve` finds the root.
+    solve: finds the root at the level of a stage; _levels (horizon,), ascending.
     """
 
-    def __init__(self, problem: Problem, levels: Floats, solve: Solve) -> None:
-        self._groups, self._levels, self._solve = problem.groups, levels, solve
-        self._curves: dict[tuple[float, float, bool], Curve] = {}
+    solve: ClassVar[Solve]
+    _levels: Floats
 
-    def solved(self, stage: int, at: int, group: int, stats: Floats) -> Floats:
-        """Index of arms with these statistics, by rewards of the stage `at`, (..., 2) -> (...)."""
-        flat = stats.reshape(-1, 2)
+    def index(self, stage: int, group: int, stats: Floats) -> Floats:
+        at, flat = self.compared(stage), stats.reshape(-1, 2)
         n, g = np.ascontiguousarray(flat.sum(axis=1)), np.ascontiguousarray(flat[:, 0])
-        a, b = self._curve(group, at).parameters(n, g)
-        root = solved(self._solve, a, b, float(self._levels[stage]))[:, 0]
-        return self._reward(group, at, root).reshape(stats.shape[:-1])
+        curve = self._curve(group, at)
+        root = solved(curve.solve, *curve.parameters(n, g), float(self._levels[stage]))[:, 0]
+        return self._better_reward(group, at, root).reshape(stats.shape[:-1])
 
-    def table(self, stage: int, group: int) -> Floats:
-        """Index of every state of the stage, (slab,)."""
-        return self._reward(group, stage, self._curve(group, stage).at(stage))
+    def index_table(self, stage: int, group: int, stats: Floats) -> Floats:
+        return self._better_reward(group, stage, self._curve(group, stage).at(stage))
 
-    def _reward(self, group: int, at: int, x: Floats) -> Floats:
+    def _better_reward(self, group: int, at: int, x: Floats) -> Floats:
         """Return the reward of an index x of the probability of the better outcome."""
-        good, bad = (float(rewards[at]) for rewards in self._groups[group].rewards)
+        good, bad = (float(rewards[at]) for rewards in self.problem.groups[group].rewards)
         return np.asarray(min(good, bad) + abs(good - bad) * x, dtype=np.float64)
+
+    @cached_property
+    def _curves(self) -> dict[tuple[float, float, bool], Curve]:
+        return {}
 
     def _curve(self, group: int, at: int) -> Curve:
         """One for each prior, for the probability of the outcome that earns more."""
-        arms = self._groups[group]
+        arms = self.problem.groups[group]
         alpha, beta = arms.alpha, arms.beta
         straight = bool(arms.reward_good[at] >= arms.reward_bad[at])
 
@@ -200,16 +199,17 @@ class PosteriorCurves:
 
         key = (alpha, beta, straight)
         if key not in self._curves:
-            self._curves[key] = Curve(self._levels, self._solve, parameters)
+            self._curves[key] = Curve(self._levels, type(self).solve, parameters)
         return self._curves[key]
 
 
-class BayesUcbPolicy(IndexPolicy):
+class BayesUcbPolicy(PosteriorRootPolicy):
     """Pulls the largest upper quantile."""
 
     name = "bayes-ucb"
     symmetric = True
     requires = (unknown_means,)
+    solve = staticmethod(upper_quantiles)
 
     def __init__(self, problem: Problem, *, c: float = 0.0, ties: TieRule = DEFAULT_TIES) -> None:
         if not 0.0 <= c < math.inf:
@@ -228,12 +228,11 @@ class BayesUcbPolicy(IndexPolicy):
                 "index is exceeded would be too small for a number",
                 field="c",
             )
-        self._curves = PosteriorCurves(problem, self._levels, upper_quantiles)
 
     def index(self, stage: int, group: int, stats: Floats) -> Floats:
         arms, at = self.problem.groups[group], self.compared(stage)
-        if arms.is_binary:
-            return self._curves.solved(stage, at, group, stats)
+        if arms.model.counts_good:
+            return super().index(stage, group, stats)
         tail, rising = math.exp(-self._levels[stage]), arms.reward_factor[at] >= 0.0
         if tail == 1.0:
             ends = [g.model.mean_range[int(g.reward_factor[at] < 0.0)] for g in self.problem.groups]
@@ -243,25 +242,16 @@ class BayesUcbPolicy(IndexPolicy):
             mean = arms.model.quantile(stats, 1.0 - tail if rising else tail)
         return self.reward_of(stage, group, mean)
 
-    def index_table(self, stage: int, group: int, stats: Floats) -> Floats:
-        return self._curves.table(stage, group)
 
-
-class OgiPolicy(IndexPolicy):
+class OgiPolicy(PosteriorRootPolicy):
     """Pulls the largest optimistic Gittins index."""
 
     name = "ogi"
     symmetric = True
     requires = (binary_outcomes, steady_rewards)
+    solve = staticmethod(optimistic_indices)
 
     def __init__(self, problem: Problem, *, ties: TieRule = DEFAULT_TIES) -> None:
         super().__init__(problem, ties=ties)
         levels = np.log1p(self.clock(np.arange(problem.horizon)))  # log(gamma / (1 - gamma))
         self._levels = np.asarray(levels, dtype=np.float64)
-        self._curves = PosteriorCurves(problem, self._levels, optimistic_indices)
-
-    def index(self, stage: int, group: int, stats: Floats) -> Floats:
-        return self._curves.solved(stage, self.compared(stage), group, stats)
-
-    def index_table(self, stage: int, group: int, stats: Floats) -> Floats:
-        return self._curves.table(stage, group)

@@ -6,7 +6,7 @@ The index of one arm in one state, whatever the others have shown.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -319,27 +319,6 @@ def _probabilities(policy: Policy, stage: int, state: State) -> Floats | None:
     return np.asarray(probabilities)
 
 
-@dataclass(frozen=True)
-class NamedIndex:
-    """The index that a policy gives to an arm at a stage, in a state.
-
-    state: as the outcome model writes it. good, bad: only of binary outcomes.
-    """
-
-    policy: str
-    arm: str
-    stage: int
-    good: int | None
-    bad: int | None
-    state: str
-    arm_index: ArmIndex
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values, with the parts that the index has."""
-        where = {key: value for key, value in vars(self).items() if key != "arm_index"}
-        return {k: v for k, v in where.items() if v is not None} | self.arm_index.to_dict()
-
-
 def indices_of_arm(
     context: Context,
     policies: Sequence[str],
@@ -349,29 +328,23 @@ def indices_of_arm(
     good: int = 0,
     bad: int = 0,
     state: str | None = None,
-) -> list[NamedIndex]:
+) -> list[ArmIndex]:
     """Return the index of an arm to full precision by each policy; of the first arm by default.
 
     state: its outcomes so far, as its outcome model writes them; or good and bad outcomes.
     """
     problem = context.problem
     position = arm_position(problem, arm)
-    arms = problem.groups[int(problem.group_of_arm[position])]
+    group = int(problem.group_of_arm[position])
+    arms = problem.groups[group]
     stats = _stats(arms, stage, good, bad, state)
     check_stats(problem, stage, arms, stats)
-    good_seen, bad_seen = (int(n) for n in stats) if arms.is_binary else (None, None)
-    name, text = problem.arms[position].name, arms.model.format.write(stats)
-    group = int(problem.group_of_arm[position])
+    where: dict[str, Any] = {"arm": problem.arms[position].name, "stage": stage}
+    if arms.model.counts_good:
+        where |= {"good": int(stats[0]), "bad": int(stats[1])}
+    where["state"] = arms.model.format.write(stats)
     return [
-        NamedIndex(
-            policy.name,
-            name,
-            stage,
-            good_seen,
-            bad_seen,
-            text,
-            policy.arm_index(stage, group, stats),
-        )
+        replace(policy.arm_index(stage, group, stats), policy=policy.name, **where)
         for policy in make_policies(context, policies)
     ]
 
@@ -386,7 +359,7 @@ def _stats(group: Group, stage: int, good: int, bad: int, state: str | None) -> 
             return group.model.format.read(state)
         except ValueError as error:
             raise InvalidArgument(f"state: {error}", field="state") from None
-    if group.is_binary:
+    if group.model.counts_good:
         return (good, bad)
     if good or bad:
         raise InvalidArgument(

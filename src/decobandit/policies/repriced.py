@@ -29,7 +29,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from ..arm import OneArmValues
+from ..arm import ChainStates, OneArmValues
 from ..prices import DualSolution, relaxed_solution, whole_solution
 from ..problem import (
     DEFAULT_TIES,
@@ -47,7 +47,7 @@ from .context import Context
 from .deco import DecoPolicy, limit_prices, shared_units, values_of_arms
 from .index_policy import IndexPolicy
 from .requirements import batches, binary_or_restless, binary_outcomes, single_pulls
-from .restless import ChainTies
+from .restless import chain_places, mixed_ties
 
 SCALES = (0.0, 0.15, 0.3, 0.5, 0.75, 1.0, 1.4)
 SHIFTS = 10  # on either side of none
@@ -55,69 +55,24 @@ WIDEST = 3.0  # of the shifts, in standard deviations of the best success probab
 MEMBER_BYTES = 4 << 30  # of the values of all members that are kept
 
 
-class PriceFamily:
-    """Members (s, d) of the family of prices of a problem, numbered (i, j) on a grid."""
-
-    def __init__(self, problem: Problem, prices: Floats) -> None:
-        T, unit = problem.horizon, float(problem.unit)
-        good = np.mean([group.reward_good for group in problem.groups], axis=0)
-        bad = np.mean([group.reward_bad for group in problem.groups], axis=0)
-        size = np.append(np.full(T, unit), 1.0)[: problem.stages]
-        self.slope = size * (good - bad)  # (stages,) what a shift of 1 adds to each price
-        last = self.slope[-1]
-        level = (prices[-1] - size[-1] * bad[-1]) / last if last else 0.0
-        self.base = size * bad + level * self.slope
-        self.premium = prices - self.base
-        self.scales = np.array(SCALES)
-        first, second = best_mean_moments(as_success(problem))
-        spread = WIDEST * float(np.sqrt(max(second - first**2, 1e-12)))
-        self.shifts = (
-            np.linspace(-spread, spread, 2 * SHIFTS + 1) if self.slope.any() else np.zeros(1)
-        )
-        self.problem = problem
-        self.origin = (SCALES.index(1.0), self.shifts.size // 2)
-        self._members = Cache[tuple[int, int], OneArmValues](MEMBER_BYTES, size=_bytes)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Number of scales, and of shifts."""
-        return self.scales.size, self.shifts.size
-
-    def prices(self, member: tuple[int, int]) -> Floats:
-        """Return the price of a unit at every stage, (stages,)."""
-        i, j = member
-        return np.asarray(self.base + self.shifts[j] * self.slope + self.scales[i] * self.premium)
-
-    def relaxation(self, member: tuple[int, int]) -> OneArmValues:
-        """Return the values at the prices of a member."""
-        return self._members.get_or_make(
-            member, lambda: OneArmValues(self.problem, self.prices(member), kept_bytes=0)
-        )
-
-    def state_values(self, member: tuple[int, int], stage: int, parts: Sequence[Floats]) -> Floats:
-        """V_t of states of every group, (states,)."""
-        relaxation = self.relaxation(member)
-
-        def lookup(k: int, stats: Floats) -> Floats:
-            return relaxation.values_of(stage, k, stats)[:, None]
-
-        return values_of_arms(self.problem, parts, lookup)[:, 0]
-
-
-def _bytes(relaxation: OneArmValues) -> int:
-    """Return the bytes of the values at all stages."""
-    problem = relaxation.problem
-    return sum(
-        relaxation.values(stage, k).nbytes
-        for stage in range(problem.horizon + 1)
-        for k in range(len(problem.groups))
+def price_family(problem: Problem, prices: Floats) -> Floats:
+    """Return the prices of a unit of every member (s, d), (scales, shifts, stages)."""
+    T, unit = problem.horizon, float(problem.unit)
+    good = np.mean([group.reward_good for group in problem.groups], axis=0)
+    bad = np.mean([group.reward_bad for group in problem.groups], axis=0)
+    size = np.append(np.full(T, unit), 1.0)[: problem.stages]
+    slope = size * (good - bad)  # (stages,) what a shift of 1 adds to each price
+    last = slope[-1]
+    level = (prices[-1] - size[-1] * bad[-1]) / last if last else 0.0
+    base = size * bad + level * slope
+    one_pull = Problem(
+        horizon=1, arms=tuple(Arm(name=arm.name, prior=arm.prior) for arm in problem.arms)
     )
-
-
-def as_success(problem: Problem) -> Problem:
-    """One pull of arms with these priors, where a good outcome earns 1."""
-    arms = tuple(Arm(name=arm.name, prior=arm.prior) for arm in problem.arms)
-    return Problem(horizon=1, arms=arms)
+    first, second = best_mean_moments(one_pull)  # of the best success probability
+    spread = WIDEST * float(np.sqrt(max(second - first**2, 1e-12)))
+    shifts = np.linspace(-spread, spread, 2 * SHIFTS + 1) if slope.any() else np.zeros(1)
+    scaled = np.array(SCALES)[:, None, None] * (prices - base)
+    return np.asarray(base + shifts[:, None] * slope + scaled)
 
 
 class RepricedDecoPolicy(DecoPolicy):
@@ -142,30 +97,32 @@ class RepricedDecoPolicy(DecoPolicy):
         self, problem: Problem, prices: npt.ArrayLike, *, ties: TieRule = DEFAULT_TIES
     ) -> None:
         super().__init__(problem, prices, ties=ties)
-        self.family = PriceFamily(problem, self.prices)
+        family = price_family(problem, self.prices)
+        self._shape = family.shape[:2]
+        self.family = family.reshape(-1, problem.stages)  # by the code of a member
+        self.origin = SCALES.index(1.0) * self._shape[1] + self._shape[1] // 2
+        self._members = Cache[int, OneArmValues](MEMBER_BYTES, size=_bytes)
 
     def share_units(self, stage: int, states: States, rng: np.random.Generator | None) -> Ints:
         chosen = self.members(stage, *distinct_arms(states))
         units = np.empty(states.stats.shape[:2], dtype=np.int64)
-        for code in np.unique(chosen):
+        for code in np.unique(chosen).tolist():
             rows = np.flatnonzero(chosen == code)
-            relaxation = self.family.relaxation(self._member(int(code)))
-            units[rows] = shared_units(relaxation, stage, states.rows(rows))
+            units[rows] = shared_units(self._values_at(code), stage, states.rows(rows))
         return units
 
     def members(self, stage: int, parts: Sequence[Floats], where: Ints) -> Ints:
-        """Return the member of the smallest bound in every episode, as a code, (E,)."""
-        rows, columns = self.family.shape
-        phi = np.full((len(where), rows * columns), np.nan)
-        place = np.full(len(where), self._code(*self.family.origin))
+        """Return the code of the member of the smallest bound in every episode, (E,)."""
+        phi = np.full((len(where), len(self.family)), np.nan)
+        place = np.full(len(where), self.origin)
         moving = np.arange(len(where))
         while moving.size:
             around = self._neighbours(place[moving])
-            for code in np.unique(around[around >= 0]):
+            for code in np.unique(around[around >= 0]).tolist():
                 wanted = moving[np.any(around == code, axis=1)]
                 wanted = wanted[np.isnan(phi[wanted, code])]
                 if wanted.size:
-                    phi[wanted, code] = self._phi(int(code), stage, parts, where[wanted])
+                    phi[wanted, code] = self._phi(code, stage, parts, where[wanted])
             around_phi = np.where(around >= 0, phi[moving[:, None], np.maximum(around, 0)], np.inf)
             best = around[np.arange(moving.size), around_phi.argmin(axis=1)]
             changes = best != place[moving]
@@ -173,28 +130,38 @@ class RepricedDecoPolicy(DecoPolicy):
             moving = moving[changes]
         return place
 
+    def _values_at(self, code: int) -> OneArmValues:
+        """Return the values at the prices of a member."""
+        prices = self.family[code]
+        return self._members.get_or_make(
+            code, lambda: OneArmValues(self.problem, prices, kept_bytes=0)
+        )
+
     def _phi(self, code: int, stage: int, parts: Sequence[Floats], where: Ints) -> Floats:
         """Evaluate the dual function of the remaining stages in the episodes of `where`."""
-        member = self._member(code)
-        values = self.family.state_values(member, stage, parts)
-        left = self.problem.pulls[stage:] @ self.family.prices(member)[stage:]
+        relaxation = self._values_at(code)
+
+        def lookup(k: int, stats: Floats) -> Floats:
+            return relaxation.values_of(stage, k, stats)[:, None]
+
+        values = values_of_arms(self.problem, parts, lookup)[:, 0]
+        left = self.problem.pulls[stage:] @ self.family[code, stage:]
         return np.asarray(values[where].sum(axis=1) + float(left))
-
-    def _code(self, i: int, j: int) -> int:
-        return i * self.family.shape[1] + j
-
-    def _member(self, code: int) -> tuple[int, int]:
-        i, j = divmod(code, self.family.shape[1])
-        return i, j
 
     def _neighbours(self, codes: Ints) -> Ints:
         """Return a member and its neighbours on the grid, (codes, 9); -1 outside the grid."""
-        rows, columns = self.family.shape
+        rows, columns = self._shape
         i, j = np.divmod(codes, columns)
         step = np.array([(0, 0)] + [(a, b) for a in (-1, 0, 1) for b in (-1, 0, 1) if a or b])
         ni, nj = i[:, None] + step[:, 0], j[:, None] + step[:, 1]
         inside = (ni >= 0) & (ni < rows) & (nj >= 0) & (nj < columns)
         return np.where(inside, ni * columns + nj, -1)
+
+
+def _bytes(relaxation: OneArmValues) -> int:
+    """Return the bytes of the values at all stages."""
+    stages, groups = range(relaxation.problem.horizon + 1), range(len(relaxation.problem.groups))
+    return sum(relaxation.values(stage, k).nbytes for stage in stages for k in groups)
 
 
 class RollingDecoPolicy(IndexPolicy):
@@ -233,16 +200,16 @@ class RollingDecoPolicy(IndexPolicy):
         self._first = _deco(solution, ties)
         self._tol = tol
         self.splits_index = not self.problem.is_restless
-        self._chain_ties = ChainTies(self.problem, self.scale) if self.problem.is_restless else None
+        self._chains = ChainStates(self.problem) if self.problem.is_restless else None
 
     @classmethod
     def make(cls, context: Context) -> RollingDecoPolicy:
         return cls(context.solution, tol=context.tol, ties=context.ties)
 
     def values(self, stage: int, states: States, rng: np.random.Generator | None = None) -> Floats:
-        if self._chain_ties is None and self.problem.budget is None:
+        if self._chains is None and self.problem.budget is None:
             return super().values(stage, states, rng)
-        if self._chain_ties is None:  # equal states with equal money once
+        if self._chains is None:  # equal states with equal money once
             flat = np.column_stack([states.stats.reshape(len(states), -1), states.left])
             _, first, place = np.unique(flat, axis=0, return_index=True, return_inverse=True)
             values = [self._solved(stage, states.state(e), float(states.left[e]))[0] for e in first]
@@ -254,19 +221,20 @@ class RollingDecoPolicy(IndexPolicy):
 
         The second: what pulls pay for resources, which is taken from the index, (arms,) each.
         """
-        assert self._chain_ties is not None
-        codes, weights = self._chain_ties.places(states)
-        size = self._chain_ties.states.size
+        assert self._chains is not None
+        codes, weights = chain_places(self._chains, states)
+        size = self._chains.size
         masses = np.bincount(codes.ravel(), weights.ravel(), size).astype(float)
         start = self._first.all_prices(stage)
         left = relaxed_solution(self.problem, start, first=stage, masses=masses, tol=self._tol)
         price = float(left.prices[0])
         paid = left.first_costs - price
         index, pays = ((weights * x[codes]).sum(axis=-1) for x in (left.first_index - paid, paid))
-        return self._chain_ties.mixed(states, index, price, left.shares[0])[0], pays[0]
+        tie = price, left.shares[0], self.scale
+        return mixed_ties(self._chains, states, index, *tie)[0], pays[0]
 
     def indices(self, stage: int, state: State) -> Floats | None:
-        if self._chain_ties is not None:
+        if self._chains is not None:
             return super().indices(stage, state)
         return self._solved(stage, state)[0]
 
@@ -293,7 +261,7 @@ class RollingDecoPolicy(IndexPolicy):
         rows, place = distinct_states(states)
         pairs = [
             self._restless(stage, rows.rows([e]))
-            if self._chain_ties is not None
+            if self._chains is not None
             else self._solved(stage, rows.state(e))
             for e in range(len(rows))
         ]

@@ -34,34 +34,32 @@ TIE_WIDTH = 1e-3  # an index this close to the price is a tie, in units of the l
 ROUNDING = 1e-9  # of advantages, in units of the largest reward
 
 
-class ChainTies:
-    """Codes of the states of all arms, and ties between them; beliefs on grids have no ties."""
+def chain_places(chains: ChainStates, states: States) -> tuple[Ints, Floats]:
+    """Return states of every arm among those of all groups, and their weights, (E, K, J)."""
+    groups = states.problem.groups
+    parts = [chains.places(k, states.of_group(k)) for k in range(len(groups))]
+    shape = (*states.stats.shape[:2], max(code.shape[-1] for code, _ in parts))
+    codes, weights = np.zeros(shape, np.int64), np.zeros(shape)
+    for group, (code, weight) in zip(groups, parts, strict=True):
+        arms = list(group.members)
+        codes[:, arms, : code.shape[-1]] = code
+        weights[:, arms, : code.shape[-1]] = weight
+    return codes, weights
 
-    def __init__(self, problem: Problem, scale: float) -> None:
-        self.states, self._width = ChainStates(problem), TIE_WIDTH * scale
 
-    def places(self, states: States) -> tuple[Ints, Floats]:
-        """Return states of every arm among those of all groups, and their weights, (E, K, J)."""
-        parts = [
-            self.states.places(k, states.of_group(k)) for k in range(len(states.problem.groups))
-        ]
-        most = max(code.shape[-1] for code, _ in parts)
-        codes = np.zeros((*states.stats.shape[:2], most), np.int64)
-        weights = np.zeros(codes.shape)
-        for group, (code, weight) in zip(states.problem.groups, parts, strict=True):
-            arms = list(group.members)
-            codes[:, arms, : code.shape[-1]] = code
-            weights[:, arms, : code.shape[-1]] = weight
-        return codes, weights
+def mixed_ties(
+    chains: ChainStates, states: States, values: Floats, price: float, share: Floats, scale: float
+) -> Floats:
+    """Return the values (E, K) with ties at the price in the order of shares (N,).
 
-    def mixed(self, states: States, values: Floats, price: float, share: Floats) -> Floats:
-        """Return the values (E, K) with ties at the price in the order of shares (N,)."""
-        if not self.states.exact:
-            return values
-        values = np.array(values, dtype=float, order="C")
-        codes = np.ascontiguousarray(self.places(states)[0][..., 0])
-        mix_ties(codes, price, self._width, share, values)
+    Beliefs on grids have no ties. scale: the largest reward.
+    """
+    if not chains.exact:
         return values
+    values = np.array(values, dtype=float, order="C")
+    codes = np.ascontiguousarray(chain_places(chains, states)[0][..., 0])
+    mix_ties(codes, price, TIE_WIDTH * scale, share, values)
+    return values
 
 
 class WhittlePolicy(IndexPolicy):

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from ..problem import Rules, State, States
 from ..problem.states import SLACK
-from ..support import Floats, Ints, InvalidArgument
+from ..support import Floats, Ints
 from .allocation import allowed_in, check_turn, drawn_arms, pending_in, pulls_made
 from .base import Policy
 from .comparison import Comparison
@@ -150,9 +150,7 @@ class RuledPolicy(Policy):
         if np.abs(exact - np.rint(exact)).max(initial=0.0) < 1e-9:
             nearest: Ints = np.rint(exact).astype(np.int64)
         elif rng is None:
-            raise InvalidArgument(
-                f"policy {self.name!r} draws arms: pass a random generator as rng", field="rng"
-            )
+            raise self.no_generator()
         else:
             nearest = drawn_arms(probabilities, units, rng)
         return nearest * self.problem.unit

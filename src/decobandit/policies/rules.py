@@ -4,8 +4,8 @@ A rule says in which states it alone decides (`decides`), which arms the policy 
 (`restrict`), what becomes of the policy's probabilities (`adjust`) and the result of a look
 (`look`). Simulated designs, exact designs and live trials obey the same objects (`ruled.py`).
 
-To add a rule: its setting and what refuses it in `problem/design_model.py`, a class here, and the
-class in RULES: rules are obeyed in this order.
+To add a rule: its setting and what refuses it in `problem/design_model.py`, a class here, its name
+in RULES: rules are obeyed in this order.
 
 All is a function of what is known: statistics, what is pending, and the arms not dropped.
 """

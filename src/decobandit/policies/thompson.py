@@ -15,14 +15,12 @@ the probabilities of the arms are integrals.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 
 from ..problem import DEFAULT_TIES, Problem, Rules, State, States, TieRule
-from ..support import Floats, Ints, InvalidArgument
+from ..support import Floats, Ints
 from .allocation import check_turn, distinct_states, largest_arms, of_allowed, restricted
-from .arm_arrays import ArmArrays
 from .comparison import (
     MIN_PRIOR,
     BetaComparison,
@@ -78,9 +76,7 @@ class ThompsonPolicy(IndexPolicy):
 
     def values(self, stage: int, states: States, rng: np.random.Generator | None = None) -> Floats:
         if rng is None:
-            raise InvalidArgument(
-                f"policy {self.name!r} draws arms: pass a random generator as rng", field="rng"
-            )
+            raise self.no_generator()
         models = [group.model for group in self.problem.groups]
 
         def draw(k: int, stats: Floats) -> Floats:
@@ -177,18 +173,14 @@ class ThompsonPolicy(IndexPolicy):
 
     def _better(self, stage: int, state: State) -> tuple[Floats, Floats, Floats, Floats]:
         """Posterior Beta(a, b) of the better outcome; what the other earns; how much more it is."""
-        arms = self._arms
-        a, b = arms.posterior(state)
-        good, bad = arms.good[stage], arms.bad[stage]
+        alpha, beta = self.beta_priors
+        a, b = alpha + np.array(state.good), beta + np.array(state.bad)
+        good, bad = self.binary_rewards[:, stage]
         up = good >= bad
         low, span = np.minimum(good, bad), np.abs(good - bad)
         return np.where(up, a, b), np.where(up, b, a), low, span
 
     # -- a loop of its own --------------------------------------------------------------------
-
-    @cached_property
-    def _arms(self) -> ArmArrays:
-        return ArmArrays(self.problem)
 
     @property
     def has_loop(self) -> bool:
@@ -197,22 +189,21 @@ class ThompsonPolicy(IndexPolicy):
     @cached_property
     def bins(self) -> Bins | None:
         """The inputs of the kernel for one pull of arms that differ in p only."""
-        arms, stages = self._arms, slice(self.problem.horizon)
-        good, bad = arms.good[stages], arms.bad[stages]
+        alpha, beta = self.beta_priors
+        good, bad = self.binary_rewards[:, : self.problem.horizon]
         alike = bool(np.all(good == good[0, 0]) and np.all(bad == bad[0, 0]))
         usual = self.problem.pulls_per_stage == 1 and good[0, 0] > bad[0, 0]
-        if not (alike and usual and np.all(arms.alpha + arms.beta < LARGE_COUNTS)):
+        if not (alike and usual and np.all(alpha + beta < LARGE_COUNTS)):
             return None
-        return bins(arms.alpha, arms.beta)
+        return bins(alpha, beta)
 
     def play(self, episodes: Episodes, first: int, last: int, rng: np.random.Generator) -> None:
         """Play stages first..last-1 of all episodes."""
-        arms, m = self._arms, self.problem.pulls_per_stage
         if first <= MOST_RECALLED * (last - first) and self.bins is not None:
-            play_bins(episodes, arms.alpha, arms.beta, *self.bins, rng)
+            play_bins(episodes, *self.beta_priors, *self.bins, rng)
         else:
-            good, bad = arms.good[first:last], arms.bad[first:last]
-            play(episodes, m, arms.alpha, arms.beta, good, bad, rng)
+            good, bad = self.binary_rewards[:, first:last]
+            play(episodes, self.problem.pulls_per_stage, *self.beta_priors, good, bad, rng)
 
 
 class ThompsonSharesPolicy(SharesPolicy):
@@ -256,13 +247,7 @@ def _log_gamma(a: Floats, rng: np.random.Generator) -> Floats:
 # -- bins of success probabilities ---------------------------------------------------------------
 
 
-class Bins(NamedTuple):
-    """The inputs of `kernels.thompson_bins`; see its notations."""
-
-    cut: Floats  # (cuts,)
-    x: Floats  # (2, cuts)
-    below: Floats  # (arms, cuts)
-    w: Floats  # (arms, cuts)
+Bins = tuple[Floats, Floats, Floats, Floats]  # cut, x, below, w of `kernels.thompson_bins`
 
 
 def bins(alpha: Floats, beta: Floats) -> Bins | None:
@@ -288,7 +273,7 @@ def bins(alpha: Floats, beta: Floats) -> Bins | None:
     w = np.exp(log_w)
     cut = np.concatenate([[-np.inf], high, [np.inf]])
     below = np.pad(_below(priors, high), ((0, 0), (1, 1)), constant_values=(0.0, 1.0))
-    return Bins(cut, np.array([expit(-cut), expit(cut)]), below, np.pad(w, ((0, 0), (1, 1))))
+    return cut, np.array([expit(-cut), expit(cut)]), below, np.pad(w, ((0, 0), (1, 1)))
 
 
 def _below(priors: list[tuple[float, float]], y: Floats) -> Floats:

@@ -24,7 +24,6 @@ plus a bonus are played without tables (kernels/bound_play.py).
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from functools import cached_property, partial
 from typing import ClassVar
 
@@ -80,11 +79,21 @@ class UpperBoundPolicy(IndexPolicy):
         rising_rewards,
     )
 
-    @abstractmethod
+    def level(self, stage: int) -> float:
+        """Level of all bonuses at a stage, where the bound is a level times a width."""
+        return 1.0
+
+    def width(self, n: Floats) -> Floats:
+        """Width of the bonus of arms with n pulls, n at least 1, for outcomes of range 1."""
+        raise NotImplementedError
+
     def bound(
         self, model: ArmModel, stage: int, n: Floats, mean: Floats, variance: Floats
     ) -> Floats:
         """Upper bound on the mean of arms with n > 0 outcomes of this mean and variance."""
+        reach = hoeffding_range(model)
+        assert reach is not None
+        return np.asarray(mean + self.level(stage) * (reach * self.width(n)), dtype=np.float64)
 
     def log_clock(self, stage: int) -> float:
         """Return log t; 0 before the first pull."""
@@ -111,36 +120,16 @@ class UpperBoundPolicy(IndexPolicy):
         x[pulled] = bounds
         return self.reward_of(stage, group, x)
 
-
-class BonusPolicy(UpperBoundPolicy):
-    """Pulls the largest mean plus bonus: a level of the stage times a width of the pulls."""
-
-    def level(self, stage: int) -> float:
-        """Level of all bonuses at a stage."""
-        return 1.0
-
-    @abstractmethod
-    def width(self, n: Floats) -> Floats:
-        """Width of the bonus of arms with n pulls, n at least 1, for outcomes of range 1."""
-
-    def bound(
-        self, model: ArmModel, stage: int, n: Floats, mean: Floats, variance: Floats
-    ) -> Floats:
-        reach = hoeffding_range(model)
-        assert reach is not None
-        return np.asarray(mean + self.level(stage) * (reach * self.width(n)), dtype=np.float64)
+    # -- a loop of its own --------------------------------------------------------------------
 
     @cached_property
     def has_loop(self) -> bool:
-        problem = self.problem
-        if not problem.is_binary or problem.pulls_per_stage != 1:
+        is_bonus = type(self).width is not UpperBoundPolicy.width
+        if not is_bonus or not self.problem.single_binary or self.problem.pulls_per_stage != 1:
             return False
-        stages = slice(0, problem.horizon)
-        return bool(
-            np.ptp(self._base[:, stages]) == 0.0
-            and np.ptp(self._factor[:, stages]) == 0.0
-            and self._factor[0, 0] > 0.0
-        )
+        played = slice(self.problem.horizon)
+        alike = np.ptp(self._base[:, played]) == np.ptp(self._factor[:, played]) == 0.0
+        return bool(alike and self._factor[0, 0] > 0.0)
 
     @cached_property
     def _widths(self) -> Floats:
@@ -155,7 +144,7 @@ class BonusPolicy(UpperBoundPolicy):
         play_bounds(episodes, levels, self._widths, UNPULLED_MEAN, tolerance, *rule, rng)
 
 
-class Ucb1Policy(BonusPolicy):
+class Ucb1Policy(UpperBoundPolicy):
     """Pulls the largest Hoeffding bound."""
 
     name = "ucb1"
@@ -168,7 +157,7 @@ class Ucb1Policy(BonusPolicy):
         return np.asarray(1.0 / np.sqrt(n), dtype=np.float64)
 
 
-class MossPolicy(BonusPolicy):
+class MossPolicy(UpperBoundPolicy):
     """Pulls the largest minimax-optimal bound; no bonus for an arm that has had its share N / K."""
 
     name = "moss"

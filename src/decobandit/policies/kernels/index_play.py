@@ -10,16 +10,12 @@ Notations, besides those of `episodes`
     group (K,)                  group of each arm
     by_pulls, by_position       rule for ties, as in `problem.kernels.ties`
     place                       where an arm's run of indices begins in the table
-
-In many joint states, an arm with k pending outcomes has its average index once they are observed:
-
-    sum_x P(x good of k) index(n + k, g + x)        x beta-binomial, from the posterior Beta(a, b)
 """
 
 import numpy as np
 
 from ...problem.kernels.layout import row_start, spot
-from ...problem.kernels.ties import NO_RANK, preferred, tie_winner, wins_tie
+from ...problem.kernels.ties import preferred, tie_winner
 from ...support.kernels.arrays import ONE, ZERO
 from ...support.kernels.compiled import compiled
 from .episodes import pull
@@ -131,68 +127,3 @@ def pull_largest(values, pulls, number, tolerance, by_pulls, by_position, given)
             arm = preferred(values[e], pulls, e, least, by_pulls, by_position)
             given[e, arm] = 1
             values[e, arm] = TAKEN
-
-
-@compiled(inline="always")
-def mean_index(index, a, b, n, g, k):
-    """Index of one arm, averaged over its k pending outcomes; index (slab,)."""
-    if k == 0:
-        return index[row_start(n) + g]
-    chance = 1.0
-    for i in range(k):
-        chance *= (b + i) / (a + b + i)
-    total, at = 0.0, row_start(n + k) + g
-    for x in range(k + 1):
-        total += chance * index[at + x]
-        if x < k:
-            chance *= (k - x) * (a + x) / ((x + 1.0) * (b + k - x - 1.0))
-    return total
-
-
-@compiled(inline="always")
-def share_ties(score, held, least, by_pulls, by_position, chance):
-    """Chances in one joint state: 1 for the arm that the rule takes, or shared evenly."""
-    K, best, lowest, tied = score.shape[0], -1, NO_RANK, 0
-    for a in range(K):
-        chance[a] = 0.0
-        if score[a] >= least:
-            tied += 1
-            rank = by_pulls * held[a]
-            if wins_tie(rank, lowest, by_position):
-                best, lowest = a, rank
-    if by_position != 0:
-        chance[best] = 1.0
-        return
-    for a in range(K):
-        if score[a] >= least:
-            chance[a] = 1.0 / tied
-
-
-@compiled
-def index_chances(
-    indices,
-    group,
-    alpha,
-    beta,
-    pulls,
-    good,
-    pending,
-    allowed,
-    tolerance,
-    by_pulls,
-    by_position,
-    chance,
-):
-    """Chance of every arm, (E, K); indices (G, slab), group, alpha, beta (K,)."""
-    E, K = pulls.shape
-    score, held = np.empty(K), np.empty(K, np.int64)
-    for e in range(E):
-        top = -np.inf
-        for a in range(K):
-            n, g, k = pulls[e, a], good[e, a], pending[e, a]
-            held[a] = n + k
-            score[a] = -np.inf
-            if allowed[e, a]:
-                score[a] = mean_index(indices[group[a]], alpha[a] + g, beta[a] + n - g, n, g, k)
-                top = max(top, score[a])
-        share_ties(score, held, top - tolerance, by_pulls, by_position, chance[e])

@@ -39,19 +39,14 @@ class Grid(NamedTuple):
     log_rest: Floats  # of 1 - x
 
 
-class Rows(NamedTuple):
-    """Posterior of every arm, one row each."""
+class Room(NamedTuple):
+    """Posterior of every arm, one row each, and room for one decision."""
 
     F: Floats  # (K, G)
     h: Floats
     r: Floats
     low: npt.NDArray[np.int64]  # (K,) first bin with F above NEGLIGIBLE
     high: npt.NDArray[np.int64]  # (K,) one after the last bin with a weight above NEGLIGIBLE
-
-
-class Scratch(NamedTuple):
-    """Room for one decision."""
-
     P: Floats  # (G,)
     Ph: Floats  # (G,)
     chance: Floats  # (K,) p*
@@ -67,17 +62,13 @@ def make_grid(points: int) -> Grid:
     return Grid(np.sin(phi) ** 2, 2.0 * np.log(np.sin(phi)), 2.0 * np.log(np.cos(phi)))
 
 
-def make_rows(arms: int, points: int) -> Rows:
-    """Allocate rows for the arms."""
-    F, h, r = (np.zeros((arms, points)) for _ in range(3))
-    return Rows(F, h, r, np.zeros(arms, np.int64), np.zeros(arms, np.int64))
-
-
-def make_scratch(arms: int, points: int) -> Scratch:
-    """Allocate the work space."""
-    chance, mean, regret, gain = (np.zeros(arms) for _ in range(4))
-    joint = np.zeros((arms, arms))
-    return Scratch(np.zeros(points), np.zeros(points), chance, joint, mean, regret, gain)
+def make_room(arms: int, points: int) -> Room:
+    """Allocate rows for the arms, and the work space."""
+    F, h, r = np.zeros((3, arms, points))
+    low, high = np.zeros((2, arms), np.int64)
+    P, Ph = np.zeros((2, points))
+    chance, mean, regret, gain = np.zeros((4, arms))
+    return Room(F, h, r, low, high, P, Ph, chance, np.zeros((arms, arms)), mean, regret, gain)
 
 
 @compiled(fastmath=True)
@@ -101,9 +92,9 @@ def weigh(a, b, grid, w):
 
 
 @compiled
-def fill_row(arm, a, b, grid, rows):
+def fill_row(arm, a, b, grid, room):
     """The row of an arm with posterior Beta(a, b)."""
-    F, h, r = rows.F[arm], rows.h[arm], rows.r[arm]
+    F, h, r = room.F[arm], room.h[arm], room.r[arm]
     scale = 1.0 / weigh(a, b, grid, h)
     below, sum_below, low, high = 0.0, 0.0, -1, 0
     for k in range(F.size):
@@ -122,7 +113,7 @@ def fill_row(arm, a, b, grid, rows):
         inverse = 1.0 / F[k]
         h[k] *= inverse
         r[k] *= inverse
-    rows.low[arm], rows.high[arm] = low, high
+    room.low[arm], room.high[arm] = low, high
 
 
 @compiled(fastmath=True)
@@ -135,25 +126,25 @@ def dot(u, v):
 
 
 @compiled(inline="always")
-def find_best(grid, rows, scratch):
-    """Chances of being best and joint means, into scratch."""
-    K = rows.low.size
-    chance, joint = scratch.chance, scratch.joint
+def find_best(grid, room):
+    """Chances of being best and joint means, into the room."""
+    K = room.low.size
+    chance, joint = room.chance, room.joint
     # the best arm is below the first of these bins, or above the last, with no chance to speak of
-    low, high = rows.low.max(), rows.high.max()
-    P, Ph, x = scratch.P[: high - low], scratch.Ph[: high - low], grid.x[low:high]
+    low, high = room.low.max(), room.high.max()
+    P, Ph, x = room.P[: high - low], room.Ph[: high - low], grid.x[low:high]
     P[:] = 1.0
     for i in range(K):
-        F = rows.F[i, low:high]
+        F = room.F[i, low:high]
         for k in range(P.size):
             P[k] *= F[k]
     for i in range(K):
-        h = rows.h[i, low:high]
+        h = room.h[i, low:high]
         for k in range(P.size):
             Ph[k] = P[k] * h[k]
         chance[i] = dot(P, h)
         for j in range(K):
-            joint[i, j] = dot(Ph, rows.r[j, low:high] if j != i else x)
+            joint[i, j] = dot(Ph, room.r[j, low:high] if j != i else x)
     whole = chance.sum()
     if whole > 0.0:
         chance /= whole
@@ -168,9 +159,9 @@ def divergence(p, q):
 
 
 @compiled
-def weigh_up(scratch, by_variance):
-    """Means, expected regrets and gains (information, or variance) of all arms, into scratch."""
-    chance, joint = scratch.chance, scratch.joint
+def weigh_up(room, by_variance):
+    """Means, expected regrets and gains (information, or variance) of all arms, into the room."""
+    chance, joint = room.chance, room.joint
     K = chance.size
     for j in range(K):
         mean, regret, gain = 0.0, 0.0, 0.0
@@ -182,7 +173,7 @@ def weigh_up(scratch, by_variance):
                 told = joint[i, j] / chance[i]
                 off = (told - mean) * (told - mean) if by_variance else divergence(told, mean)
                 gain += chance[i] * off
-        scratch.mean[j], scratch.regret[j], scratch.gain[j] = mean, max(0.0, regret), gain
+        room.mean[j], room.regret[j], room.gain[j] = mean, max(0.0, regret), gain
 
 
 @compiled(inline="always")
@@ -222,43 +213,43 @@ def best_pair(regret, gain):
 
 
 @compiled
-def decide(grid, rows, scratch, by_variance):
+def decide(grid, room, by_variance):
     """Two arms, and the chance of the first."""
-    find_best(grid, rows, scratch)
-    weigh_up(scratch, by_variance)
-    return best_pair(scratch.regret, scratch.gain)
+    find_best(grid, room)
+    weigh_up(room, by_variance)
+    return best_pair(room.regret, room.gain)
 
 
 @compiled
-def best_pairs(chance, joint, gain, scratch, first, second, q):
+def best_pairs(chance, joint, gain, room, first, second, q):
     """The pairs of many states: chance (E, K) and joint (E, K, K) as above, into the last three.
 
     gain (E, K): information about the best arm; by variance where it is empty.
     """
     by_variance = np.bool_(True)  # the gains that this makes are taken, or replaced
     for e in range(chance.shape[0]):
-        copy(chance[e], scratch.chance)
+        copy(chance[e], room.chance)
         for i in range(chance.shape[1]):
-            copy(joint[e, i], scratch.joint[i])
-        weigh_up(scratch, by_variance)
+            copy(joint[e, i], room.joint[i])
+        weigh_up(room, by_variance)
         if gain.shape[0] > 0:
-            copy(gain[e], scratch.gain)
-        first[e], second[e], q[e] = best_pair(scratch.regret, scratch.gain)
+            copy(gain[e], room.gain)
+        first[e], second[e], q[e] = best_pair(room.regret, room.gain)
 
 
 @compiled
-def play(episodes, stages, alpha, beta, by_variance, grid, rows, scratch, rng):
+def play(episodes, stages, alpha, beta, by_variance, grid, room, rng):
     """A block of stages of all episodes, one pull in each."""
     E, K = episodes.pulls.shape
     for e in range(E):
         for arm in range(K):
             good = episodes.good[e, arm]
             bad = episodes.pulls[e, arm] - good
-            fill_row(arm, alpha[arm] + good, beta[arm] + bad, grid, rows)
+            fill_row(arm, alpha[arm] + good, beta[arm] + bad, grid, room)
         for b in range(stages):
-            i, j, q = decide(grid, rows, scratch, by_variance)
+            i, j, q = decide(grid, room, by_variance)
             arm = i if rng.random() < q else j
             pull(episodes, e, b, ZERO, arm)
             good = episodes.good[e, arm]
             bad = episodes.pulls[e, arm] - good
-            fill_row(arm, alpha[arm] + good, beta[arm] + bad, grid, rows)
+            fill_row(arm, alpha[arm] + good, beta[arm] + bad, grid, room)

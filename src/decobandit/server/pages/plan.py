@@ -202,7 +202,7 @@ def _page(
 def policy_groups() -> dict[str, dict[str, str]]:
     """Return what every policy does, by group and name."""
     texts = {
-        name: POLICIES[name].what if name in POLICIES else AUTO if name == "auto" else ""
+        name: POLICIES[name][1] if name in POLICIES else AUTO if name == "auto" else ""
         for name in policy_names()
     }
     groups = {

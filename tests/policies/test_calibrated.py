@@ -14,13 +14,13 @@ from decobandit.policies import (
     DEFAULT_POLICY,
     CalibratedPolicy,
     Context,
+    calibrated,
     make_policies,
     make_policy,
-    path_search,
 )
-from decobandit.policies.calibrated import TABLE_STAGES
-from decobandit.policies.path_search import (
+from decobandit.policies.calibrated import (
     DEFAULT,
+    TABLE_STAGES,
     choose_path,
     default_path,
     ticked_path,
@@ -129,7 +129,7 @@ def test_flat_path_is_kept_where_nothing_earns_more() -> None:
 
 
 def test_longer_problems_are_compared_by_simulation() -> None:
-    long = Problem.uniform(arms=2, horizon=path_search.MOST_STAGES + 12)
+    long = Problem.uniform(arms=2, horizon=calibrated.MOST_STAGES + 12)
     chosen = choose_path(long)
     assert (chosen.method, chosen.value) == ("simulated", None)
     assert chosen.path == ticked_path(*DEFAULT, long.horizon)
@@ -146,7 +146,7 @@ def test_longer_problems_are_compared_by_simulation() -> None:
 def test_flat_path_is_taken_where_it_earns_more_on_common_draws(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(path_search, "DEFAULT", (12.0, 0.2))  # a premium far too large
+    monkeypatch.setattr(calibrated, "DEFAULT", (12.0, 0.2))  # a premium far too large
     assert choose_path(Problem.uniform(arms=5, horizon=60)).path == PricePath()
 
 
@@ -183,7 +183,7 @@ def test_beyond_tables_a_single_decision_and_a_table_are_the_same_number() -> No
 
 
 def test_what_cannot_be_simulated_gets_the_default_path() -> None:
-    listed = seasonal(path_search.SIMULATED_STAGES + 1)
+    listed = seasonal(calibrated.SIMULATED_STAGES + 1)
     chosen = choose_path(listed)
     assert chosen.method == "default"
     assert chosen.path == default_path(listed)
