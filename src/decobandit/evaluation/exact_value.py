@@ -23,13 +23,13 @@ from ..policies import DEFAULT_POLICY, Policy, check_subject, make_policy
 from ..prices import DualSolution, by_segment
 from ..problem import (
     DEFAULT_TIES,
+    KindTruth,
     Problem,
     TieRule,
     best_mean_reward,
-    best_true_rewards,
+    check_kind_truth,
     plain_truth,
     true_means,
-    truth_of,
 )
 from ..support import (
     Card,
@@ -49,12 +49,7 @@ from .forward import Forward, Occupied, Total, Watch
 from .index_forward import IndexForward
 from .two_arms import follow_two_arms, serves_two_arms
 
-__all__ = [
-    "Evaluation",
-    "Occupied",
-    "Watch",
-    "evaluate",
-]
+__all__ = ["Evaluation", "Occupied", "Watch", "evaluate"]
 LIMIT_STATES = 50_000_000
 
 
@@ -231,11 +226,11 @@ def evaluate(
     problem = check_subject(problem, policy)
     clock = Stopwatch()
     refuse_infinite(problem, "exact evaluation")
-    true_values = None if truth is None else truth_of(truth, problem)
+    parameters = None if truth is None else check_kind_truth(truth, problem)
     player = make_policy(problem, policy, tol=tol, ties=ties, solution=solution)
-    total = _followed(player, true_values, limit_states, progress, watch)
+    total = _followed(player, parameters, limit_states, progress, watch)
     value = float(total.rewards.sum()) + total.last_reward
-    best = _best_reward(problem, true_values)
+    best = _best_reward(problem, parameters)
     rewards = total.rewards.copy()
     rewards.flags.writeable = False
     arm_pulls = tuple(total.pulls.tolist())
@@ -250,38 +245,39 @@ def evaluate(
         probability=total.probability,
         merged=total.merged,
         seconds=clock.seconds(),
-        truth=_truth_entries(problem, true_values),
+        truth=None if parameters is None else tuple(map(_hashable, plain_truth(parameters))),
         variance=total.variance,
-        arm_pulls=None if true_values is None else arm_pulls,
+        arm_pulls=None if parameters is None else arm_pulls,
         best_arm_probability=total.best_arm,
     )
 
 
-def _truth_entries(problem: Problem, truth: Any) -> tuple[Any, ...] | None:
-    if truth is None or problem.is_binary:
-        return truth  # type: ignore[no-any-return]
-    return tuple(tuple(x) if isinstance(x, list) else x for x in plain_truth(truth))
+def _hashable(entry: Any) -> Any:
+    return tuple(entry) if isinstance(entry, list) else entry
 
 
-def _best_reward(problem: Problem, truth: Any) -> float | None:
+def _best_reward(problem: Problem, truth: KindTruth | None) -> float | None:
     """Return the expected reward of always pulling the best arms."""
-    if problem.is_binary or truth is None:
-        return best_mean_reward(problem, truth)
+    if truth is None:
+        return best_mean_reward(problem)
     means = true_means(problem, truth)
-    best = None if means is None else best_true_rewards(problem, np.array([means]))
-    return None if best is None else float(best[0])
+    return None if means is None else best_mean_reward(problem, means)
 
 
 def _followed(
-    policy: Policy, truth: Any, limit: int, progress: Report | None, watch: Watch | None
+    policy: Policy,
+    truth: KindTruth | None,
+    limit: int,
+    progress: Report | None,
+    watch: Watch | None,
 ) -> Total:
     """Follow a policy by compiled loops where possible, else by calling it in every state."""
     if policy.problem.single_binary:
+        rates = None if truth is None else tuple(p for (p,) in truth)
         if watch is None and serves_two_arms(policy, limit) and policy.has_probabilities:
-            return follow_two_arms(policy, truth, progress)
+            return follow_two_arms(policy, rates, progress)
         if policy.has_table:
-            tables = IndexForward(policy.problem, truth, limit, progress, watch, name=policy.name)
-            return tables.by_index(policy)
+            return IndexForward(policy, rates, limit, progress, watch).run()
     if not policy.has_probabilities:
         raise Unsupported(
             f"{policy.name!r} draws arms at random and does not give their probabilities: "

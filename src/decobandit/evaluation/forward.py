@@ -20,16 +20,17 @@ states go by their position: then they are followed again, each by itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from ..joint import ArmStates, distinct_rows, states_of_arms
 from ..policies import Policy, check_pulls
-from ..problem import Problem, States, share_of_best
+from ..problem import Group, Problem, States, share_of_best
 from ..support import Floats, Ints, InvalidArgument, Progress, Report, TooLarge, heed_interrupt
 
 if TYPE_CHECKING:
@@ -52,6 +53,8 @@ class Occupied(NamedTuple):
 
 
 Watch = Callable[[int, list[Occupied]], None]
+# arms where trials end: group, statistics by code, code in each state, true mean, number of arms
+Ended = tuple[Group, Floats, Ints | npt.NDArray[np.int32], float | None, int]
 
 
 @dataclass
@@ -67,24 +70,25 @@ class Total:
     best_arm: float | None = None
     ends: list[tuple[float, float, Floats]] = field(default_factory=list)
 
-    def close(
-        self,
-        moments: Floats,
-        last: Floats,
-        laws: Sequence[tuple[Floats, float, int]],
-        *,
-        chance: float = 1.0,
-        less: float = 0.0,
-    ) -> None:
-        """Add last rewards (states,); with moments of the reward, also variance and best arm.
+    def close(self, problem: Problem, stage: int, moments: Floats, arms: Iterable[Ended]) -> None:
+        """Add the trials that end before a stage: last rewards.
 
-        laws: posterior means of some arms in each state, their true mean, and how many they are;
-        chance: probability that the trial ends here; less: what the moments leave out of X.
+        With moments of the reward, also its variance, and the best arm where arms have true means.
         """
+        chance, at_truth = float(problem.ends[stage]), moments.shape[1] > 1
+        if chance == 0.0 or not (at_truth or stage == problem.stages):
+            return
+        last, laws, arms = np.zeros(len(moments)), [], list(arms)
+        for group, stats, codes, mean, count in arms:
+            if group.terminal is not None:
+                last += count * group.last_rewards(stats)[codes]
+            if at_truth and mean is not None:
+                laws.append((group.model.mean(stats)[codes], mean, count))
         self.last_reward += chance * float(moments[:, 0] @ last)
-        if moments.shape[1] > 1:
+        if at_truth:
+            less = middle_until(problem, stage)
             self.ends.append((chance, less, _earned(moments, last).sum(axis=0)))
-            if laws:
+            if len(laws) == len(arms):
                 best = float(moments[:, 0] @ share_of_best(laws))
                 self.best_arm = (self.best_arm or 0.0) + chance * best
 
@@ -152,7 +156,7 @@ class Forward:
         total = Total(self.merged, np.zeros(problem.stages), np.zeros(problem.n_arms))
         level = self._first_level()
         for t in range(problem.stages):
-            self._close(t, level, total)
+            total.close(problem, t, level.moments, self._ended(level))
             total.states += len(level.codes)
             answers = self._answers(t, level)
             self._book(t, level, answers, total)
@@ -162,7 +166,7 @@ class Forward:
             for group in problem.groups:
                 total.pulls[list(group.members)] = total.pulls[list(group.members)].mean()
         total.probability = float(level.moments[:, 0].sum())
-        self._close(problem.stages, level, total)
+        total.close(problem, problem.stages, level.moments, self._ended(level))
         return total
 
     def _first_level(self) -> _Level:
@@ -375,26 +379,11 @@ class Forward:
             done = (stage, self.problem.stages, self.problem.n_arms, states)
             self.progress(Progress.of_growing_stages(self.policy.name, *done))
 
-    def _close(self, t: int, level: _Level, total: Total) -> None:
-        """Add the trials that end before stage t: last rewards; at a truth, variance, best arm."""
-        chance = float(self.ends[t])
-        if chance == 0.0 or (self.truth is None and t < self.problem.stages):
-            return
-        stats = [
-            arm.all_stats(int(codes.max()))[codes]
-            for arm, codes in zip(self.arms, level.codes.T, strict=True)
-        ]
-        last = np.zeros(len(level.codes))
-        for arm, counts in zip(self.arms, stats, strict=True):
-            last += arm.group.last_rewards(counts)
-        laws = []
-        if self.truth is not None and () not in self.truth:  # of own states no mean is true
-            laws = [
-                (arm.model.mean(counts), self._true_mean(k), 1)
-                for k, (arm, counts) in enumerate(zip(self.arms, stats, strict=True))
-            ]
-        less = middle_until(self.problem, t)
-        total.close(level.moments, last, laws, chance=chance, less=less)
+    def _ended(self, level: _Level) -> Iterator[Ended]:
+        known = self.truth is not None and () not in self.truth  # of own states no mean is true
+        for k, (arm, codes) in enumerate(zip(self.arms, level.codes.T, strict=True)):
+            mean = self._true_mean(k) if known else None
+            yield arm.group, arm.all_stats(int(codes.max())), codes, mean, 1
 
 
 def merges(policy: Policy) -> bool:

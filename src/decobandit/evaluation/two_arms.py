@@ -5,17 +5,19 @@ At most T^3 / 6 states at a stage; ties split evenly where the policy's rule is 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import inf
 
 import numpy as np
-import numpy.typing as npt
 
 from ..policies import Policy
+from ..policies.index_policy import pulls_and_good
 from ..problem import Problem, States, Truth
+from ..problem.kernels.layout import slab_size
 from ..problem.kernels.two_arms import slab_starts
 from ..support import Floats, Ints, Progress, Report
-from .forward import Total, middle, middle_until
+from .forward import Ended, Total, middle
 from .index_forward import stage_table
 from .kernels.two_arms import reached, spread
 
@@ -37,10 +39,6 @@ class TwoArmStates:
         none = np.zeros((1, 2), np.int64)
         return cls(0, none, none, np.eye(columns)[:1])
 
-    def kept(self, some: npt.NDArray[np.bool_]) -> TwoArmStates:
-        """Return some of the states."""
-        return TwoArmStates(self.stage, self.pulls[some], self.good[some], self.moments[some])
-
     def after(
         self, problem: Problem, chances: Floats, truth: Truth | Floats | None, least: float = 0.0
     ) -> tuple[TwoArmStates, float]:
@@ -52,9 +50,8 @@ class TwoArmStates:
         t = self.stage
         groups = [problem.groups[k] for k in problem.group_of_arm]
         if truth is None:
-            alpha = np.array([group.alpha for group in groups])
-            weight = alpha + np.array([group.beta for group in groups])
-            p = (alpha + self.good) / (weight + self.pulls)
+            stats = np.stack([self.good, self.pulls - self.good], axis=2).astype(float)
+            p = np.stack([group.model.mean(stats[:, k]) for k, group in enumerate(groups)], axis=1)
         else:
             p = np.broadcast_to(np.array(truth), self.pulls.shape)
         less = middle(problem, t) if self.moments.shape[1] > 1 else 0.0
@@ -84,7 +81,7 @@ def states_of_two_arms(horizon: int) -> int:
 
 def states_ahead(problem: Problem) -> float:
     """Bound the number of joint states of all stages if no arms are merged, as at a truth."""
-    if problem.is_binary and problem.n_arms == 2 and problem.pulls_per_stage == 1:
+    if problem.single_binary and problem.n_arms == 2 and problem.pulls_per_stage == 1:
         return states_of_two_arms(problem.horizon)
     if not all(group.model.finite for group in problem.groups):
         return inf
@@ -115,7 +112,7 @@ def follow_two_arms(policy: Policy, truth: Truth | None, progress: Report | None
     total = Total(False, np.zeros(problem.stages), np.zeros(2))
     level = TwoArmStates.at_start(1 if truth is None else 3)
     for t in range(problem.horizon):
-        close(total, problem, truth, level)
+        total.close(problem, t, level.moments, _ended(problem, truth, level))
         if policy.has_table:
             stage_table(policy, t)  # refuses one that is not whole
         chances = policy.probabilities(t, States.of_counts(problem, level.pulls, level.good))
@@ -126,25 +123,13 @@ def follow_two_arms(policy: Policy, truth: Truth | None, progress: Report | None
         if progress is not None:
             done = (t, problem.horizon, 2, total.states)
             progress(Progress.of_growing_stages(policy.name, *done))
-    close(total, problem, truth, level)
+    total.close(problem, problem.stages, level.moments, _ended(problem, truth, level))
     return total
 
 
-def close(total: Total, problem: Problem, truth: Truth | None, level: TwoArmStates) -> None:
-    """Add the trials that end before a stage: last rewards; at a truth, variance, best arm."""
-    chance = float(problem.ends[level.stage])
-    if chance == 0.0 or (truth is None and level.stage < problem.stages):
-        return
-    groups = [problem.groups[k] for k in problem.group_of_arm]
-    last = np.zeros(len(level.pulls))
-    codes = level.pulls * (level.pulls + 1) // 2 + level.good
-    for group, arm_codes in zip(groups, codes.T, strict=True):
-        if group.terminal is not None:
-            last += group.terminal[arm_codes]
-    means = [
-        (group.alpha + good) / (group.alpha + group.beta + pulls)
-        for group, good, pulls in zip(groups, level.good.T, level.pulls.T, strict=True)
-    ]
-    laws = [] if truth is None else [(*pair, 1) for pair in zip(means, truth, strict=True)]
-    less = 0.0 if truth is None else middle_until(problem, level.stage)
-    total.close(level.moments, last, laws, chance=chance, less=less)
+def _ended(problem: Problem, truth: Truth | None, level: TwoArmStates) -> Iterator[Ended]:
+    n, good = pulls_and_good(np.arange(slab_size(level.stage)))
+    stats, codes = np.stack([good, n - good], 1), level.pulls * (level.pulls + 1) // 2 + level.good
+    for arm, k in enumerate(problem.group_of_arm):
+        mean = None if truth is None else truth[arm]
+        yield problem.groups[k], stats, codes[:, arm], mean, 1

@@ -17,9 +17,11 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from ..problem import Group, Problem, States, check_problem, is_paid
+from ..policies import GreedyPolicy
+from ..problem import Problem, States, check_problem, is_paid
 from ..support import Floats, Ints, InvalidArgument
-from .worlds import World, outcomes_of
+from .playing import EpisodeArms
+from .worlds import World
 
 ID = "decobandit/Bandit-v0"
 Observation = dict[str, Any]
@@ -77,7 +79,6 @@ class BanditEnv(gymnasium.Env[Observation, Any]):
         if isinstance(problem, Mapping):
             problem = Problem(**problem)
         self.problem = check_problem(problem)
-        self.groups = [problem.groups[k] for k in problem.group_of_arm]
         K, width = problem.n_arms, max(group.model.width for group in problem.groups)
         observed: dict[str, spaces.Space[Any]] = {
             "stage": spaces.Box(0, problem.horizon, (1,), np.int64),
@@ -103,28 +104,23 @@ class BanditEnv(gymnasium.Env[Observation, Any]):
         self._stage, self._spent = 0, 0.0
         self._end = int(np.sum(self.np_random.random() < self.problem.survival))
         self._end = min(max(self._end, 1), self.problem.horizon)
-        self._stats = States.initial(self.problem, 1).stats[0].copy()
-        self._numbers = np.zeros(self.problem.n_arms, np.int64)  # outcomes drawn so far
         drawn = int(self.np_random.integers(2**63))
         world = World(self.problem, draws=1, per_draw=1, seed=drawn, weighted=False)
-        chunk = world.chunk(0)
-        self._means, self._outcomes = chunk.means[0], outcomes_of(self.problem, chunk)
-        for k, group in enumerate(self.problem.groups):
-            if group.model.restless:
-                first = self._outcomes[k].begun(self.problem.horizon)[0]
-                self._stats[list(group.members), : group.model.width] = first
+        self._arms = EpisodeArms(world, world.chunk(0))
         return self._observation(), {"problem": self.problem.described()}
 
     def step(self, action: Any) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Pull the arms of an action and return what they earn."""
         pulls = self._pulls(action)
         self._spent += float(pulls @ self.problem.costs[self._stage])
-        reward = sum(self._stage_reward(k, int(number)) for k, number in enumerate(pulls))
+        reward = (
+            self._arms.step(self._stage, pulls[None])[0, 0] / self.problem.survival[self._stage]
+        )
         self._stage += 1
         ended = self._stage >= self._end
         if ended:
             reward += self._last_rewards()
-        return self._observation(), float(reward), ended, False, {"pulls": pulls}
+        return self._observation(), reward, ended, False, {"pulls": pulls}
 
     # -- actions ------------------------------------------------------------------------------
 
@@ -170,48 +166,15 @@ class BanditEnv(gymnasium.Env[Observation, Any]):
         """Return the money that is left; None without a budget."""
         return None if self.problem.budget is None else self.problem.budget - self._spent
 
-    # -- arms ---------------------------------------------------------------------------------
-
-    def _of(self, arm: int) -> Floats:
-        """Return the statistics of an arm, a view (width,)."""
-        return np.asarray(self._stats[arm, : self.groups[arm].model.width])
-
-    def _stage_reward(self, arm: int, pulls: int) -> float:
-        """Return what an arm earns at this stage, and move its statistics on."""
-        group, stats, e = self.groups[arm], self._of(arm)[None], np.zeros(1, np.int64)
-        outcomes = self._outcomes[self.problem.group_of_arm[arm]]
-        model, (base, factor) = group.model, group.played_rewards
-        member = np.array([group.members.index(arm)])
-        if pulls == 0 and model.restless:
-            earned = float(factor[self._stage] * model.rest_mean(stats)[0])
-            stats[:] = outcomes.rested(e, member, self._stage, stats.copy())
-            return earned
-        total = 0.0
-        for _ in range(pulls):
-            number = self._stage if model.restless else self._numbers[arm]
-            before = stats.copy()
-            outcome = outcomes.one(e, member, np.array([number]), before)
-            total += float(model.value(before, outcome)[0])
-            stats[:] = model.update(before, outcome)
-            self._numbers[arm] += 1
-        return float(base[self._stage] * pulls + factor[self._stage] * total)
-
     def _last_rewards(self) -> float:
-        """Return terminal rewards, and those of a deployment."""
-        last = sum(float(group.last_rewards(self._of(k))) for k, group in enumerate(self.groups))
-        if self.problem.terminal is None:
+        """Return terminal rewards, and those of a deployment of the largest posterior means."""
+        problem, last = self.problem, float(self._arms.last_rewards()[0])
+        if problem.terminal is None:
             return last
-        rows = [self._deployed(k, group) for k, group in enumerate(self.groups)]
-        best = sorted(rows, reverse=True)[: self.problem.deployed]
-        return last + sum(at_truth for _, at_truth in best)
-
-    def _deployed(self, arm: int, group: Group) -> tuple[float, float]:
-        """Return the expected reward of deploying an arm: posterior, and at its parameters."""
-        stage, model, stats = self.problem.horizon, group.model, self._of(arm)
-        mean, at_truth = float(model.mean(stats)), float(self._means[arm])
-        at_truth = mean if np.isnan(at_truth) else at_truth
-        base, factor = float(group.reward_base[stage]), float(group.reward_factor[stage])
-        return base + factor * mean, base + factor * at_truth
+        best = GreedyPolicy(problem).allocate_many(
+            problem.horizon, States(problem, self._arms.stats)
+        )
+        return last + float(self._arms.step(problem.horizon, best)[0, 0])
 
     # -- observations -------------------------------------------------------------------------
 
@@ -228,7 +191,7 @@ class BanditEnv(gymnasium.Env[Observation, Any]):
     def _observation(self) -> Observation:
         observation: Observation = {
             "stage": np.array([self._stage], np.int64),
-            "statistics": self._stats.copy(),
+            "statistics": self._arms.stats[0].copy(),
             "action_mask": self._mask(),
         }
         if self.problem.budget is not None:

@@ -24,7 +24,7 @@ from ..support import (
     silent,
     worker_count,
 )
-from .accounts import GapTerms, Played, Steps, Turns, number_of_terms
+from .accounts import GapTerms, Played, PullRecord, Steps, Turns, number_of_terms
 from .bernoulli_playing import has_loops, play_blocks
 from .table_playing import make_tables
 from .worlds import Chunk, Outcomes, World, outcomes_of
@@ -58,7 +58,7 @@ def play(
     def play_chunk(number: int) -> None:
         chunk = world.chunk(number)
         if tables is None or not tables.play(chunk, played):
-            _Episodes(turns, world, chunk, gap, played).play(steps)
+            _play_by_stage(turns, world, chunk, gap, played, steps)
         else:
             steps.add(world.problem.stages * len(chunk.keys))
 
@@ -77,120 +77,134 @@ def turn_of(turns: Turns, stage: int) -> Policy:
 
 def _is_asked(policy: Policy) -> bool:
     """Whether a policy is called in every state; it may not be thread-safe."""
-    return type(policy).allocate_many is Policy.allocate_many and not policy.has_table
+    return type(policy).allocate_many is Policy.allocate_many
 
 
-class _Episodes:
-    """Episodes of one chunk, in arrays (E, K, W)."""
+def _play_by_stage(
+    turns: Turns, world: World, chunk: Chunk, gap: GapTerms | None, played: Played, steps: Steps
+) -> None:
+    """Play all stages of a chunk, and book what came of them."""
+    problem, place, rng = world.problem, world.place(chunk.number), chunk.rng()
+    draws, stages = len(chunk.weights), world.problem.stages
+    arms = EpisodeArms(world, chunk, played.record)
+    spent = None if problem.budget is None else np.zeros(len(chunk.keys))
+    sums = np.zeros((3, len(chunk.keys)))
+    means = np.zeros((draws, stages))
+    terms = np.zeros((draws, stages, number_of_terms(problem)))
 
-    def __init__(
-        self, turns: Turns, world: World, chunk: Chunk, gap: GapTerms | None, played: Played
-    ) -> None:
-        self.turns, self.world, self.chunk, self.gap, self.played = turns, world, chunk, gap, played
-        self.rng, self.place = chunk.rng(), world.place(chunk.number)
-        self.stats = np.array(States.initial(world.problem, len(chunk.keys)).stats)
-        self.restless = [k for k, g in enumerate(world.problem.groups) if g.model.restless]
+    def by_draw(values: Floats | Ints) -> Floats:
+        return np.asarray(values.reshape(draws, world.per_draw, *values.shape[1:]).sum(axis=1))
+
+    for stage in range(stages):
+        heed_interrupt()
+        policy = turn_of(turns, stage)
+        states = States(policy.problem, arms.stats, spent=spent).at(stage)
+        own_stage = policy.problem.horizon if stage == problem.horizon else stage
+        pulls = np.asarray(policy.allocate_many(own_stage, states, rng), dtype=np.int64)
+        check_pulls(policy.name, problem, stage, pulls)
+        if gap is not None:
+            terms[:, stage] = by_draw(
+                gap.terms(stage, States(problem, arms.stats, spent=spent), pulls)
+            )
+        if spent is not None:
+            spent = spent + pulls @ problem.costs[stage]
+            check_spent(policy.name, problem, stage, spent)
+        earned = arms.step(stage, pulls)
+        sums += earned
+        means[:, stage] = by_draw(earned[2])
+        steps.add(len(pulls))
+    last = arms.last_rewards()
+    played.reward[place] += by_draw(sums[0] + last)
+    played.mean_reward[place] += by_draw(last)
+    played.predicted[place] += by_draw(sums[1] + last)
+    played.pulls[place] += by_draw(arms.pulls)
+    every = slice(0, stages)
+    played.book_stages(world, chunk, every, means, np.zeros(draws))
+    if gap is not None:
+        played.gap[place] += terms.sum(axis=(1, 2))
+        played.book_gap_terms(world, chunk, every, terms)
+
+
+class EpisodeArms:
+    """Arms of the episodes of a chunk: their statistics (E, K, W), and what pulls earn."""
+
+    def __init__(self, world: World, chunk: Chunk, record: PullRecord | None = None) -> None:
+        problem = world.problem
+        self.world, self.problem, self.record = world, problem, record
+        self.stats = np.array(States.initial(problem, len(chunk.keys)).stats)
         self.pulls = np.zeros(chunk.keys.shape, np.int64)
-        self.draw = np.repeat(np.arange(len(chunk.weights)), world.per_draw)
-        self.earned, self.predicted = np.zeros((2, len(chunk.keys)))
-        budget = world.problem.budget
-        self.spent = None if budget is None else np.zeros(len(chunk.keys))
-        self.outcomes = outcomes_of(world.problem, chunk)
+        self.means = np.repeat(chunk.means, world.per_draw, axis=0)  # nan where arms have none
+        self.outcomes = outcomes_of(problem, chunk)
+        self.restless = [k for k, group in enumerate(problem.groups) if group.model.restless]
+        self._first = world.place(chunk.number).start * world.per_draw  # episode of all
         for k in self.restless:
-            group = world.problem.groups[k]
-            begun = self.outcomes[k].begun(world.problem.horizon)
+            group = problem.groups[k]
+            begun = self.outcomes[k].begun(problem.horizon)
             self.stats[:, list(group.members), : group.model.width] = begun
 
-    def play(self, steps: Steps) -> None:
-        """Play all stages and book what came of them."""
-        world, played, stages = self.world, self.played, self.world.problem.stages
-        draws = len(self.chunk.weights)
-        means = np.zeros((draws, stages))
-        terms = np.zeros((draws, stages, number_of_terms(world.problem)))
-        for stage in range(stages):
-            heed_interrupt()
-            policy = turn_of(self.turns, stage)
-            states = States(policy.problem, self.stats, spent=self.spent).at(stage)
-            pulls = self._allocated(policy, stage, states)
-            if self.gap is not None:
-                states_now = States(world.problem, self.stats, spent=self.spent)
-                terms[:, stage] = self._by_draw(self.gap.terms(stage, states_now, pulls))
-            if self.spent is not None:
-                self.spent = self.spent + pulls @ world.problem.costs[stage]
-                check_spent(policy.name, world.problem, stage, self.spent)
-            expected = np.zeros(len(pulls))
-            for k in self.restless:  # before others: they move from where they are now
-                self._rest(stage, k, pulls, expected)
-            for k in range(len(world.problem.groups)):
-                self._pull(stage, k, pulls, expected)
-            means[:, stage] = self._by_draw(expected)
-            steps.add(len(pulls))
-        last = self._last_rewards()
-        played.reward[self.place] += self._by_draw(self.earned + last)
-        played.mean_reward[self.place] += self._by_draw(last)
-        played.predicted[self.place] += self._by_draw(self.predicted + last)
-        played.pulls[self.place] += self._by_draw(self.pulls.astype(float))
-        every = slice(0, stages)
-        played.book_stages(world, self.chunk, every, means, np.zeros(draws))
-        if self.gap is not None:
-            played.gap[self.place] += terms.sum(axis=(1, 2))
-            played.book_gap_terms(world, self.chunk, every, terms)
+    def step(self, stage: int, pulls: Ints) -> Floats:
+        """Make pulls (E, K); return what they earn, (3, E).
 
-    def _by_draw(self, values: Floats) -> Floats:
-        """Sum over the episodes of a draw."""
-        return np.asarray(values.reshape(-1, self.world.per_draw, *values.shape[1:]).sum(axis=1))
+        By outcomes, by posterior means and by true means.
+        """
+        earned = np.zeros((3, len(pulls)))
+        for k in self.restless:  # before others: they move from where they are now
+            earned += self._rest(stage, k, pulls)
+        for k in range(len(self.problem.groups)):
+            earned += self._pull(stage, k, pulls)
+        return earned
 
-    def _allocated(self, policy: Policy, stage: int, states: States) -> Ints:
-        """Return pulls of every arm in every episode; refuses what is no stage of the problem."""
-        problem = self.world.problem
-        deployed = stage == problem.horizon
-        local_stage = policy.problem.horizon if deployed else stage
-        pulls = np.asarray(policy.allocate_many(local_stage, states, self.rng), dtype=np.int64)
-        check_pulls(policy.name, problem, stage, pulls)
-        return pulls
+    def last_rewards(self) -> Floats:
+        """Return last rewards by the final states of arms, (E,)."""
+        total = np.zeros(len(self.stats))
+        for group in self.problem.groups:
+            if group.terminal is not None:
+                stats = self.stats[:, list(group.members), : group.model.width]
+                total += group.last_rewards(stats).sum(axis=1)
+        return total
 
-    def _pull(self, stage: int, k: int, pulls: Ints, expected: Floats) -> None:
-        """Pull the arms of a group, and add what they earned; expected (E,): by true means."""
-        group, outcomes = self.world.problem.groups[k], self.outcomes[k]
+    def _pull(self, stage: int, k: int, pulls: Ints) -> Floats:
+        """Pull the arms of a group; return what they earn, (3, E)."""
+        group, outcomes = self.problem.groups[k], self.outcomes[k]
         arms = np.array(group.members)
         e, member = np.nonzero(pulls[:, arms])
         if not e.size:
-            return
-        arm, model, E = arms[member], group.model, len(pulls)
+            return np.zeros((3, 1))
+        arm, model, deployed = arms[member], group.model, stage == self.problem.horizon
         base, factor = group.reward_base[stage], group.reward_factor[stage]
         count, stats = pulls[e, arm], self.stats[e, arm, : model.width]
-        posterior, mean = model.mean(stats), self.chunk.means[self.draw[e], arm]
+        posterior, mean = model.mean(stats), self.means[e, arm]
         mean = np.where(np.isnan(mean), posterior, mean)
-        if stage == self.world.problem.horizon:
+        if deployed:
             total, observed = count * mean, np.full(e.shape, np.nan)
-            self._keep(stage, e, arm, count, observed, base * count + factor * total, mean, True)
-        elif outcomes.tallied and (self.played.record is None or self.world.problem.is_binary):
+            self._keep(stage, e, arm, count, observed, base * count + factor * total, mean)
+        elif outcomes.tallied and (self.record is None or self.problem.is_binary):
             added = outcomes.tally(e, member, self.pulls[e, arm], count)
             self.stats[e, arm, : model.width] += added
             total = model.total(added)
-            self._keep(stage, e, arm, count, total, base * count + factor * total, mean, False)
+            self._keep(stage, e, arm, count, total, base * count + factor * total, mean)
         else:
             total, passed = self._one_by_one(stage, outcomes, e, member, arm, count, mean)
             if not group.model.has_law:  # states have means, and no parameters
                 mean, posterior = passed / count, passed / count
-        if stage < self.world.problem.horizon:
+        if not deployed:
             self.pulls[e, arm] += count
-        self.earned += np.bincount(e, base * count + factor * total, E)
-        self.predicted += np.bincount(e, count * (base + factor * posterior), E)
-        expected += np.bincount(e, count * (base + factor * mean), E)
+        earned = (
+            base * count + factor * total,
+            count * (base + factor * posterior),
+            count * (base + factor * mean),
+        )
+        return np.stack([np.bincount(e, rewards, len(pulls)) for rewards in earned])
 
-    def _rest(self, stage: int, k: int, pulls: Ints, expected: Floats) -> None:
-        """Move the arms of a group that are not pulled, and add what they earned."""
-        group = self.world.problem.groups[k]
+    def _rest(self, stage: int, k: int, pulls: Ints) -> Floats:
+        """Move the arms of a group that are not pulled; return what they earn, (E,)."""
+        group = self.problem.groups[k]
         arms, factor = np.array(group.members), group.reward_factor[stage]
         e, member = np.nonzero(pulls[:, arms] == 0)
         arm = arms[member]
         stats = self.stats[e, arm, : group.model.width]
-        earned = np.bincount(e, factor * group.model.rest_mean(stats), len(pulls))
         self.stats[e, arm, : group.model.width] = self.outcomes[k].rested(e, member, stage, stats)
-        self.earned += earned
-        self.predicted += earned
-        expected += earned
+        return np.asarray(np.bincount(e, factor * group.model.rest_mean(stats), len(pulls)), float)
 
     def _one_by_one(
         self,
@@ -216,9 +230,8 @@ class _Episodes:
             self.stats[e[now], arm[now], : model.width] = model.update(stats, outcome)
             total[now] += value
             passed[now] += model.mean(stats)
-            reward = base[now] + factor[now] * value
-            one = np.ones(now.shape, np.int64)
-            self._keep(stage, e[now], arm[now], one, outcome, reward, mean[now], False)
+            reward, one = base[now] + factor[now] * value, np.ones(now.shape, np.int64)
+            self._keep(stage, e[now], arm[now], one, outcome, reward, mean[now])
         return total, passed
 
     def _keep(
@@ -230,28 +243,15 @@ class _Episodes:
         observed: Floats,
         reward: Floats,
         mean: Floats,
-        deployed: bool,
     ) -> None:
         """Record pulls if requested; observed: outcomes, or numbers of good ones."""
-        if self.played.record is None:
+        if self.record is None:
             return
         columns: dict[str, Floats | Ints] = {"outcome": observed}
-        if self.world.problem.repeat and self.world.problem.is_binary:
-            pulls = np.full(e.shape, np.nan) if deployed else count.astype(float)
-            columns = {"good": observed, "pulls": pulls}
-        first = self.place.start * self.world.per_draw
-        self.played.record.add(
-            first + e, np.full(e.shape, stage), arm, **columns, reward=reward, truth=mean
-        )
-
-    def _last_rewards(self) -> Floats:
-        """Return last rewards by the final states of arms, (E,)."""
-        total = np.zeros(len(self.stats))
-        for group in self.world.problem.groups:
-            if group.terminal is not None:
-                stats = self.stats[:, list(group.members), : group.model.width]
-                total += group.last_rewards(stats).sum(axis=1)
-        return total
+        if self.problem.is_binary and self.problem.repeat:
+            columns = {"good": observed, "pulls": np.where(np.isnan(observed), np.nan, count)}
+        stages = np.full(e.shape, stage)
+        self.record.add(self._first + e, stages, arm, **columns, reward=reward, truth=mean)
 
 
 def check_spent(policy: str, problem: Problem, stage: int, spent: Floats) -> None:
