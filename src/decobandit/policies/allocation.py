@@ -238,10 +238,9 @@ def drawn_arms(probabilities: Floats, units: int, rng: np.random.Generator) -> I
 def check_pulls(policy: str, problem: Problem, stage: int, pulls: Ints) -> None:
     """Refuse pulls (E, K) that a stage of the problem does not allow."""
     deployed = stage == problem.horizon
-    wanted, unit = problem.pulls_per_stage, problem.unit
+    wanted, unit, most = problem.pulls_per_stage, problem.unit, problem.most_units * problem.unit
     if deployed:
-        wanted, unit = problem.deployed, 1
-    most = wanted if problem.repeat and not deployed else 1
+        wanted, unit, most = problem.deployed, 1, 1
     total = pulls.sum(axis=1)
     missed = total > wanted if problem.may_wait and not deployed else total != wanted
     if not deployed:
@@ -251,9 +250,9 @@ def check_pulls(policy: str, problem: Problem, stage: int, pulls: Ints) -> None:
     if problem.has_windows:
         wrong |= np.any(pulls[:, ~problem.available_at(stage)] > 0, axis=1)
     if wrong.any():
-        rule = f"{wanted} pulls in all, in units of {unit}"
-        if not problem.repeat:
-            rule = f"{wanted} different arms"
+        rule = f"{wanted} different arms"
+        if most > 1:
+            rule = f"{wanted} pulls in all, in units of {unit}"
         if problem.resources is not None:
             rule = f"at most {rule}, within the resources of the stage"
         raise InvalidArgument(

@@ -32,6 +32,7 @@ from .catalogue import make_policies, policy_class
 from .context import Context
 from .index_policy import same_rewards
 from .names import DEFAULT_POLICY
+from .requirements import binary_outcomes
 
 # joint states of all stages up to which the exact optimum is used
 OPTIMUM_STATES = 1_000_000
@@ -88,16 +89,18 @@ def _candidates(context: Context) -> tuple[str, ...]:
         return ("deco", "greedy")
     if problem.has_windows:
         return ("deco", "greedy", "knowledge-gradient")
+    binary = binary_outcomes(problem) is None
     if problem.repeat:
-        if not problem.is_binary:
+        if not binary:
             return ("deco", "greedy")
         if problem.horizon > SHORT_STAGES and same_rewards(problem, 0, problem.stages):
             return ("deco-repriced",)
         return ("deco-repriced", "knowledge-gradient", "greedy", "deco")
-    first = "deco-calibrated" if problem.is_binary else "fh-gittins"
+    first = "deco-calibrated" if binary else "fh-gittins"
     if not _has_last_reward(problem):
         return (first,)
-    if not context.under_rules and _optimum_is_small(problem):
+    most = OPTIMUM_STATES if binary else OPTIMUM_STATES_NON_BINARY
+    if not context.under_rules and _optimum_is_small(problem, most):
         return ("optimal",)
     return (first, "knowledge-gradient")
 
@@ -110,8 +113,7 @@ def _has_last_reward(problem: Problem) -> bool:
     return problem.terminal is not None or any(g.terminal is not None for g in problem.groups)
 
 
-def _optimum_is_small(problem: Problem) -> bool:
-    most = OPTIMUM_STATES if problem.is_binary else OPTIMUM_STATES_NON_BINARY
+def _optimum_is_small(problem: Problem, most: int) -> bool:
     try:
         return count_states(problem)[0] <= most
     except ValueError:  # infinitely many outcomes

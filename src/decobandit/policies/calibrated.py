@@ -138,7 +138,7 @@ class CalibratedPolicy(IndexPolicy):
         self.name = name or self.name
         self.path, self.survival = path, problem.survival
         self._rows: list[RowGittins] = []  # of non-binary outcomes
-        if not problem.is_binary:
+        if not problem.single_binary:
             if not path.flat:
                 raise InvalidArgument(
                     f"policy {self.name!r}: other than good and bad outcomes need the flat path"
@@ -160,7 +160,7 @@ class CalibratedPolicy(IndexPolicy):
         cls.check_serves(problem)
         if context.parameters is not None:
             path = PricePath(**dict(context.parameters))
-        elif problem.is_binary:
+        elif problem.single_binary:
             limit = MOST_STATES if context.path_states is None else context.path_states
             path = choose_path(problem, ties=ties, limit_states=limit).path
         else:

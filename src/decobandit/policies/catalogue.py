@@ -291,8 +291,6 @@ def make_successor(context: Context, policy: str | Policy, true_horizon: int) ->
     )
     actual = true_problem(context.problem, None, true_horizon)
     later = replace(context, problem=actual, ties=ties, fixed_solution=None, parameters=None)
-    if actual.repeat:  # nothing is tuned at the planned end
-        return _make(policy_type, later)
     return policy_type.successor(later, context.problem.horizon)
 
 

@@ -55,7 +55,7 @@ def compare_arms(
     """
     base, factor = _pull_values(problem, rewards, stage)
     equal = np.ptp(base) == np.ptp(factor) == 0.0 and factor[0] != 0.0
-    if problem.is_binary and equal and smallest_prior(problem) >= MIN_PRIOR:
+    if equal and fits_beta(problem):
         return BetaComparison(problem, margin, float(factor[0]))
     return MeanComparison(problem, margin, rewards=rewards, stage=stage)
 
@@ -69,8 +69,12 @@ def _pull_values(problem: Problem, rewards: bool, stage: int | None) -> tuple[Fl
     return base, np.array([group.reward_factor[stage] for group in groups])
 
 
-def smallest_prior(problem: Problem) -> float:
-    """Return the smallest parameter of the priors of binary arms."""
+def fits_beta(problem: Problem) -> bool:
+    """Whether arms are binary, and the parameters of their priors not too small for the grid."""
+    return problem.is_binary and _smallest_prior(problem) >= MIN_PRIOR
+
+
+def _smallest_prior(problem: Problem) -> float:
     return min(min(group.alpha, group.beta) for group in problem.groups)
 
 
@@ -92,7 +96,7 @@ class BetaComparison:
     """
 
     def __init__(self, problem: Problem, margin: float = 0.0, factor: float = 1.0) -> None:
-        smallest = smallest_prior(problem)
+        smallest = _smallest_prior(problem)
         if smallest < MIN_PRIOR:
             raise InvalidArgument(
                 f"prior: a parameter of {smallest:g} is too small for posterior probabilities of "

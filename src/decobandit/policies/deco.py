@@ -113,8 +113,8 @@ class DecoPolicy(IndexPolicy):
         priced = problem.charged(money_price, resource_prices) if special else problem
         self.relaxation = OneArmValues(priced, prices)
         self._cones = cones
-        self.cost = "tables" if problem.repeat else "light"
-        self.splits_index = not (problem.repeat or problem.is_restless or problem.may_wait)
+        self.cost = "tables" if self.batches else "light"
+        self.splits_index = not (self.batches or problem.is_restless or problem.may_wait)
         self._chains = ChainStates(problem) if problem.is_restless else None
 
     @classmethod
@@ -125,9 +125,10 @@ class DecoPolicy(IndexPolicy):
     @classmethod
     def successor(cls, context: Context, planned: int) -> Policy:
         """Solve the dual again for the remaining stages, from the posteriors at that time."""
-        if context.problem.is_restless:  # no posteriors: prices of the true horizon
+        problem = context.problem
+        if problem.is_restless or problem.repeat:  # no posteriors: prices of the true horizon
             return cls.make(context)
-        return ReplannedDecoPolicy(context.problem, planned, ties=context.ties)
+        return ReplannedDecoPolicy(problem, planned, ties=context.ties)
 
     @property
     def prices(self) -> Floats:
@@ -140,7 +141,7 @@ class DecoPolicy(IndexPolicy):
         return float(self.prices[stage]) / units
 
     def live(self, cones: Cones) -> DecoPolicy:
-        if self.batches or self.problem.may_wait or not self.problem.is_binary:
+        if self.problem.may_wait or not self.problem.single_binary:
             return self
         return DecoPolicy(self.problem, self.prices, ties=self.ties, cones=cones)
 
@@ -160,7 +161,7 @@ class DecoPolicy(IndexPolicy):
         return source.terms(stage, group, (good, bad))
 
     def index(self, stage: int, group: int, stats: Floats) -> Floats:
-        if not self.problem.is_binary:
+        if not self.problem.single_binary:
             return self.relaxation.index(stage, group, stats)
         g, b = (stats[..., i].astype(np.int64) for i in (0, 1))
         if self._cones is not None or g.size <= FEW_STATES:
@@ -196,12 +197,12 @@ class DecoPolicy(IndexPolicy):
     def indices(self, stage: int, state: State) -> Floats | None:
         if self._chains is not None:  # before arms at the price are put in order
             return np.asarray(super().values(stage, States.of(self.problem, [state]))[0])
-        if self.problem.is_binary and not self.batches:
+        if self.problem.single_binary:
             return np.array([terms.index for terms in self.terms(stage, state)])
         return super().indices(stage, state)
 
     def arm_index(self, stage: int, group: int, stats: Stats) -> ArmIndex:
-        if not (self.problem.is_binary and self.splits_index):
+        if not (self.problem.single_binary and self.splits_index):
             return super().arm_index(stage, group, stats)
         terms = self._terms(stage, group, int(stats[0]), int(stats[1]))
         return ArmIndex(
@@ -278,7 +279,7 @@ def values_of_arms(problem: Problem, parts: Sequence[Floats], lookup: Lookup) ->
     for k, stats in enumerate(parts):
         model = problem.groups[k].model
         missing = (-model.pulls(stats) % problem.unit).astype(np.int64)
-        if not problem.is_binary or not missing.any():
+        if not model.counts_good or not missing.any():
             values.append(lookup(k, stats))
             continue
         averages = np.empty(len(stats), dtype=object)

@@ -62,7 +62,7 @@ class ForwardGittinsPolicy(IndexPolicy):
 
     def share_units(self, stage: int, states: States, rng: np.random.Generator | None) -> Ints:
         assert rng is not None
-        if not self.problem.is_binary:
+        if self._noise.size:
             return self._share_measured(stage, states, rng)
         shares = np.empty(states.pulls.shape, dtype=np.int64)
         forward_units(

@@ -94,7 +94,7 @@ class IdsPolicy(IndexPolicy):
         self.grid = make_grid(points)
         base, factor = self._base[:, : problem.horizon], self._factor[:, : problem.horizon]
         equal = np.ptp(base) == np.ptp(factor) == 0.0 and factor[0, 0] > 0.0
-        self._on_grid = problem.is_binary and equal
+        self._on_grid = problem.single_binary and equal
         for k, group in enumerate(self.groups):  # a mean that is known is part of the base
             least, most = group.model.mean_range
             if least == most:

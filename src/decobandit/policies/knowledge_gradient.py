@@ -21,12 +21,12 @@ from ..support import Floats
 from .index_policy import same_rewards
 from .kernels.episodes import Episodes
 from .kernels.knowledge_gradient import play
-from .requirements import one_deployed, one_pull, prior_weight, steady_rewards
+from .requirements import batches, one_deployed, one_pull, prior_weight, steady_rewards
 from .shares import SharesPolicy, best_shares
 
 
 def _batch_or_one_pull(problem: Problem) -> str | None:
-    if not problem.repeat:
+    if batches(problem) is not None:
         return one_pull(problem)
     return steady_rewards(problem) or prior_weight(problem)
 

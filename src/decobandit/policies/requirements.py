@@ -24,15 +24,15 @@ def _unless(holds: Callable[[Problem], bool], sentence: str) -> Requirement:
     return lambda problem: None if holds(problem) else sentence
 
 
-single_pulls = _unless(
-    lambda problem: not problem.repeat,
-    "chooses arms for single pulls, and does not share a batch among them; use 'deco', 'greedy' "
-    "or 'thompson'",
-)
 batches = _unless(
     lambda problem: problem.repeat,
     "shares batches among arms: it needs a problem with repeat = true (--batch); for single pulls "
     "use 'deco', 'greedy' or 'thompson'",
+)
+single_pulls = _unless(
+    lambda problem: batches(problem) is not None,
+    "chooses arms for single pulls, and does not share a batch among them; use 'deco', 'greedy' "
+    "or 'thompson'",
 )
 no_windows = _unless(
     lambda problem: not problem.has_windows,
@@ -44,7 +44,7 @@ one_deployed = _unless(
 )
 binary_outcomes = _unless(lambda problem: problem.is_binary, f"needs binary outcomes; {GENERAL}")
 binary_or_restless = _unless(
-    lambda problem: problem.is_binary or problem.is_restless,
+    lambda problem: problem.is_restless or binary_outcomes(problem) is None,
     f"needs binary outcomes or arms that move at rest; {GENERAL}",
 )
 restless_arms = _unless(

@@ -56,6 +56,7 @@ class RuledPolicy(Policy):
         self.cost = policy.cost
         self.control = rules.control_of(policy.problem)
         self.obeyed = rules_of(rules, policy.problem, policy.name == BASELINE_POLICY)
+        self.batches = policy.problem.repeat
         self.shared = any(rule.shares for rule in self.obeyed)
         self.randomised = policy.randomised or self.shared
         self.may_stop = rules.stop.any or rules.delay > 0
@@ -98,7 +99,7 @@ class RuledPolicy(Policy):
             return self.in_units(self.probabilities(stage, states, rng), rng)
         if several and not self.inner.randomised and pending_in(states).any():
             states = as_expected(states)  # else arms that wait would be given more
-        if waits and (self.problem.repeat or not several):
+        if waits and (self.batches or not several):
             return self._affordable(stage, states, self._drawn_or_none(stage, states, rng))
         units, free = np.empty(states.pulls.shape, np.int64), self.unruled(states)
         states = states.at(stage)
@@ -135,7 +136,7 @@ class RuledPolicy(Policy):
         return self.inner.allocate_many(stage, free, rng)
 
     def _allot_by_rules(self, stage: int, states: States, rng: np.random.Generator | None) -> Ints:
-        if self.problem.repeat:
+        if self.batches:
             return self.in_units(self.probabilities(stage, states, rng), rng)
         # where a stage pulls several different arms, only rules that decide alone change it
         shares = np.zeros(states.pulls.shape)

@@ -283,14 +283,13 @@ class BurnIn(Rule):
         most = np.iinfo(np.int64).max // 2
         held = np.where(allowed_in(states), pulls_made(states), most)
         rows, place = np.unique(held, axis=0, return_inverse=True)
-        repeat, pulls = self.problem.repeat, self.problem.pulls_per_stage
-        units, more = (self.problem.units, self.problem.unit) if repeat else (pulls, most)
+        more = self.problem.unit if self.problem.most_units > 1 else most  # else each arm once
         shares, every = np.zeros(rows.shape), np.arange(len(rows))
-        for _ in range(units):
+        for _ in range(self.problem.units):
             fewest = rows.argmin(axis=1)
             rows[every, fewest] += more
             shares[every, fewest] += 1.0
-        return np.asarray(shares[place.reshape(-1)] / units)
+        return np.asarray(shares[place.reshape(-1)] / self.problem.units)
 
 
 # -- looks: with a control arm by P(better than control by the margin); without by P(best) ---------

@@ -22,13 +22,12 @@ from ..problem import DEFAULT_TIES, Problem, Rules, State, States, TieRule
 from ..support import Floats, Ints
 from .allocation import check_turn, distinct_states, largest_arms, of_allowed, restricted
 from .comparison import (
-    MIN_PRIOR,
     BetaComparison,
     Comparison,
     best_probabilities,
     cdf,
     compare_arms,
-    smallest_prior,
+    fits_beta,
 )
 from .index_policy import IndexPolicy
 from .kernels.episodes import Episodes
@@ -52,7 +51,7 @@ _MIN_LOG_WEIGHT = -500.0  # far above what a double can hold
 
 
 def _single_within_limits(problem: Problem) -> str | None:
-    if not problem.may_wait or not problem.repeat:
+    if not problem.may_wait or batches(problem) is not None:
         return None
     limit = "a budget" if problem.resources is None else "resources"
     return f"draws single pulls within {limit}, not batches; use 'deco' or 'greedy'"
@@ -131,7 +130,7 @@ class ThompsonPolicy(IndexPolicy):
     def posteriors(self) -> Comparison | None:
         """P(best) in many states, where binary arms compare alike at all stages; otherwise None."""
         problem, stages = self.problem, slice(self.problem.horizon)
-        if not problem.is_binary or smallest_prior(problem) < MIN_PRIOR:
+        if not fits_beta(problem):
             return None
         base, factor = self._base[:, stages], self._factor[:, stages]
         if not (np.ptp(base, axis=0).any() or np.ptp(factor, axis=0).any() or np.any(factor <= 0)):

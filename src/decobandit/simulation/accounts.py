@@ -174,7 +174,7 @@ class GapTerms:
         self.problem, self.prices, self.money_price = problem, prices, money_price or 0.0
         self.resource_prices = resource_prices
         self.exact = all(group.model.finite for group in problem.groups)
-        grid = 0 if problem.repeat and problem.is_binary else None
+        grid = 0 if problem.repeat and self.exact else None
         priced = problem.charged(self.money_price, resource_prices)
         self.tables = OneArmValues(priced, prices, grid=grid)
 

@@ -259,11 +259,10 @@ class Simulation(Tabular):
 
     def _observations(self, column: Floats) -> Column:
         """Return an outcome: a whole number if it is good or bad, None at a deployment."""
-        is_binary = self.problem.is_binary
+        plain = int if self.problem.is_binary else float
         if not np.isnan(column).any():
-            return column.astype(np.int64) if is_binary else column
-        values = (None if math.isnan(value) else value for value in column.tolist())
-        return [int(value) if is_binary and value is not None else value for value in values]
+            return column.astype(plain)
+        return [None if math.isnan(value) else plain(value) for value in column.tolist()]
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values; differences are to the first policy."""

@@ -8,7 +8,6 @@ counts have no largest one: where an episode leaves the table, its chunk is play
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import singledispatch
 from typing import Any
 
 import numpy as np
@@ -18,8 +17,6 @@ from ..policies import IndexPolicy, Policy
 from ..problem import (
     TIE_SIGNS,
     ArmModel,
-    BernoulliModel,
-    CategoricalModel,
     MarkovModel,
     PoissonModel,
     Problem,
@@ -28,7 +25,7 @@ from ..problem import (
 from ..support import Floats, Ints, Progress, tell
 from .accounts import GapTerms, Played, Turns
 from .kernels.table_play import BY_CLASS, BY_COUNT, BY_STATE, play_tables
-from .worlds import Chunk, World, law_of
+from .worlds import Chunk, World, class_bounds, class_outcomes, law_of
 
 MOST_CELLS = 2**25  # of a table: states times stages
 TAIL = 1e-9  # chance of a sum of counts beyond the end of its row
@@ -46,13 +43,21 @@ class ArmStates:
     below: Floats  # (S, L) of own states, chance of an outcome or one before it; else (S, 0)
 
 
-@singledispatch
-def arm_states(model: ArmModel, rows: int, truth: Floats | None) -> ArmStates:
+def _arm_states(model: ArmModel, rows: int, truth: Floats | None) -> ArmStates:
     """Return states after 0 .. rows - 1 pulls; truth: fixed parameters of the arms."""
-    raise TypeError(f"{model.word} arms have no table of states")
+    if isinstance(model, PoissonModel):
+        return _count_states(model, rows, truth)
+    if not isinstance(model, MarkovModel):
+        return _states_by_outcome(model, rows, class_outcomes(model))
+    chances = [[chance for chance, _ in model.links(i)] for i in range(len(model.arrays.names))]
+    below = np.ones((len(chances), max(map(len, chances))))
+    for row, row_chances in zip(below, chances, strict=True):
+        row[: len(row_chances) - 1] = np.cumsum(row_chances)[:-1]
+    states = _states_by_outcome(model, rows, np.arange(float(below.shape[1])))
+    return replace(states, below=below[states.stats[:, 1].astype(np.int64)])
 
 
-def _by_outcome(model: ArmModel, rows: int, outcomes: Floats) -> ArmStates:
+def _states_by_outcome(model: ArmModel, rows: int, outcomes: Floats) -> ArmStates:
     """Return rows of the distinct statistics after all outcomes of the row before."""
     level = np.array([model.initial()], dtype=float)
     stats, links, start = [level], [], [0, 1]
@@ -69,28 +74,8 @@ def _by_outcome(model: ArmModel, rows: int, outcomes: Floats) -> ArmStates:
     return ArmStates(joined, np.array(start), np.concatenate(links), np.empty((len(joined), 0)))
 
 
-@arm_states.register
-def _(model: BernoulliModel, rows: int, truth: Floats | None) -> ArmStates:
-    return _by_outcome(model, rows, np.array([1.0, 0.0]))
-
-
-@arm_states.register
-def _(model: CategoricalModel, rows: int, truth: Floats | None) -> ArmStates:
-    return _by_outcome(model, rows, np.arange(float(model.width)))
-
-
-@arm_states.register
-def _(model: MarkovModel, rows: int, truth: Floats | None) -> ArmStates:
-    chances = [[chance for chance, _ in model.links(i)] for i in range(len(model.arrays.names))]
-    below = np.ones((len(chances), max(map(len, chances))))
-    for row, row_chances in zip(below, chances, strict=True):
-        row[: len(row_chances) - 1] = np.cumsum(row_chances)[:-1]
-    outcomes = _by_outcome(model, rows, np.arange(float(below.shape[1])))
-    return replace(outcomes, below=below[outcomes.stats[:, 1].astype(np.int64)])
-
-
-@arm_states.register
-def _(model: PoissonModel, rows: int, truth: Floats | None) -> ArmStates:
+def _count_states(model: PoissonModel, rows: int, truth: Floats | None) -> ArmStates:
+    """Return rows of sums of counts, up to the end of each row."""
     from scipy.stats import nbinom, poisson  # late: scipy takes half a second to load
 
     pulls = np.arange(1.0, rows)
@@ -148,25 +133,25 @@ class Tables:
     def _theta(self, chunk: Chunk) -> Floats:
         """Return cumulative chances of classes, or means, (draws, K, L)."""
         problem = self.world.problem
-        chances = np.zeros((len(chunk.weights), problem.n_arms, self._outcomes))
+        chances = np.ones((len(chunk.weights), problem.n_arms, self._outcomes))
         for group, theta in zip(problem.groups, chunk.theta, strict=True):
             arms, law = list(group.members), law_of(group.model)
             if law == "counts":
                 chances[:, arms, 0] = theta[..., 0]
             elif law == "classes":
-                all_classes = np.concatenate([theta, 1.0 - theta], -1) if group.is_binary else theta
-                below = np.ones((*all_classes.shape[:-1], self._outcomes))
-                below[..., : all_classes.shape[-1] - 1] = np.cumsum(all_classes, axis=-1)[..., :-1]
-                chances[:, arms] = below
+                below = class_bounds(theta)
+                chances[:, arms, : below.shape[-1] - 1] = below[..., :-1]
         return chances
 
 
 def make_tables(turns: Turns, world: World, gap: GapTerms | None) -> Tables | None:
     """Make the tables of index policies; None where there are none, or they would be too large."""
     problem, policies = world.problem, [policy for policy, _ in turns]
-    special = problem.repeat or problem.has_windows or problem.is_restless
-    special = special or problem.may_wait
-    if special or not all(_has_index(policy) for policy in policies):
+    if problem.repeat or problem.has_windows or problem.is_restless or problem.may_wait:
+        return None
+    if not all(
+        isinstance(one, IndexPolicy) and one.by_arm and one.has_own_index for one in policies
+    ):
         return None
     if any(law_of(group.model) == "stream" for group in problem.groups):
         return None
@@ -183,11 +168,6 @@ def make_tables(turns: Turns, world: World, gap: GapTerms | None) -> Tables | No
     return _joined(turns, world, gap, pairs, parts, states)
 
 
-def _has_index(policy: Policy) -> bool:
-    """Whether a policy pulls the arms of largest index, and these depend on their states only."""
-    return isinstance(policy, IndexPolicy) and policy.by_arm and policy.has_own_index
-
-
 def _cells(problem: Problem, k: int) -> float:
     """Return the number of states of an arm over all stages; 0 for counts, checked later."""
     model = problem.groups[k].model
@@ -202,7 +182,7 @@ def _states(world: World, k: int) -> ArmStates:
     truth = None
     if world.truth is not None:
         truth = np.array([world.truth[arm] for arm in group.members], dtype=float)
-    return arm_states(group.model, world.problem.horizon + 1, truth)
+    return _arm_states(group.model, world.problem.horizon + 1, truth)
 
 
 def _lengths(states: ArmStates, stages: int) -> Ints:
@@ -238,7 +218,7 @@ def _joined(
         if law[i] == BY_COUNT:
             links[here, 1] = one.links[:, 1]
         elif law[i] == BY_CLASS:
-            outcomes = np.array([1.0, 0.0] if group.is_binary else range(group.model.width), float)
+            outcomes = class_outcomes(group.model)
             first = np.repeat(one.stats[:1], outcomes.size, axis=0)
             values[i, : outcomes.size] = group.model.value(first, outcomes)
         below[here, : one.below.shape[1]] = one.below if own_laws else 1.0

@@ -42,11 +42,8 @@ from .kernels.outcomes import draw_classes, draw_counts, draw_uniforms
 CHUNK = 128  # draws, at least
 CHUNK_EPISODES = 4096  # of non-binary arms: their policies work in arrays
 MIN_PARAMETER = 0.2  # of a prior: smaller ones are widened to this
-PRIOR_SHARE, ONE_SHARE, ALL_SHARE = (
-    0.5,
-    0.25,
-    0.25,
-)  # shares of draws: the priors, one arm wide, all of them wide
+# shares of draws: the priors, one arm wide, all of them wide
+PRIOR_SHARE, ONE_SHARE, ALL_SHARE = 0.5, 0.25, 0.25
 MIN_LOG_ARGUMENT = 1e-300  # p below which its logarithm is that of this
 NEAR_ONE = 1e-12  # 1 - p below which p is the same as 1, and only the chance of being there counts
 Law = Literal["classes", "states", "counts", "stream"]
@@ -56,13 +53,20 @@ def law_of(model: ArmModel) -> Law:
     """Return how the outcomes of a model are drawn in simulations."""
     if isinstance(model, BernoulliModel | CategoricalModel):
         return "classes"
-    return (
-        "states"
-        if isinstance(model, MarkovModel)
-        else "counts"
-        if isinstance(model, PoissonModel)
-        else "stream"
-    )
+    if isinstance(model, MarkovModel):
+        return "states"
+    return "counts" if isinstance(model, PoissonModel) else "stream"
+
+
+def class_outcomes(model: ArmModel) -> Floats:
+    """Return the outcome of each class, in the order of statistics: good before bad."""
+    return np.array([1.0, 0.0]) if model.counts_good else np.arange(float(model.width))
+
+
+def class_bounds(theta: Floats) -> Floats:
+    """Return the chance of a class or one before it, (..., classes)."""
+    chances = np.concatenate([theta, 1.0 - theta], axis=-1) if theta.shape[-1] == 1 else theta
+    return np.cumsum(chances, axis=-1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,9 +211,11 @@ class World:
         """Sum the largest mean rewards at a stage, (draws,); nan where arms have no parameters."""
         m = round(self.pulls[stage])
         rewards = self.base[:, stage] + self.factor[:, stage] * means
-        if self.problem.repeat and stage < self.problem.horizon:  # the best takes a whole batch
-            return np.asarray(m * rewards.max(axis=1))
-        return np.asarray(-np.partition(-rewards, m - 1, axis=1)[:, :m].sum(axis=1))
+        arms = m
+        if stage < self.problem.horizon:  # in batches the best takes all
+            arms = self.problem.units // self.problem.most_units
+        largest = -np.partition(-rewards, arms - 1, axis=1)[:, :arms]
+        return np.asarray(m // arms * largest.sum(axis=1))
 
     @cached_property
     def changes(self) -> npt.NDArray[np.bool_]:
@@ -326,7 +332,7 @@ class World:
         """
         chance = 0.0
         for group in self.problem.groups:
-            if isinstance(group.model, BernoulliModel):
+            if group.model.counts_good:
                 p, arms = means[:, group.members], pulls[:, group.members]
                 expected = (np.minimum(p, 1.0 - p) * arms).sum(axis=1)  # expected in an episode
                 if expected.sum() * self.per_draw < MIN_DRAWS:
@@ -355,12 +361,7 @@ class Outcomes:
         self.model, self.law, self._per_draw = group.model, law_of(group.model), chunk.per_draw
         self._keys = chunk.keys[:, list(group.members)]
         self._stream, theta = chunk.streams.get(number), chunk.theta[number]
-        if self.law == "classes":  # good before bad
-            all_classes = (
-                np.concatenate([theta, 1.0 - theta], axis=-1) if theta.shape[-1] == 1 else theta
-            )
-            theta = np.cumsum(all_classes, axis=-1)
-        self._theta = theta
+        self._theta = class_bounds(theta) if self.law == "classes" else theta
 
     def one(self, e: Ints, member: Ints, n: Ints, stats: Floats) -> Floats:
         """Return the next outcome of each, of arms with these statistics, (N,)."""
@@ -373,10 +374,7 @@ class Outcomes:
         tally = self.tally(e, member, n, np.ones_like(n))
         if self.law == "counts":
             return np.asarray(tally[:, 1])
-        outcome = tally.argmax(axis=1)
-        return np.asarray(
-            1 - outcome if isinstance(self.model, BernoulliModel) else outcome, dtype=float
-        )
+        return np.asarray(class_outcomes(self.model)[tally.argmax(axis=1)])
 
     def rested(self, e: Ints, member: Ints, stage: int, stats: Floats) -> Floats:
         """Return the statistics after a stage without a pull, of arms that move then."""
