@@ -12,7 +12,7 @@ import numpy as np
 from scipy.sparse import block_diag, csc_array, hstack, lil_array, vstack
 
 from decobandit import Arm, BetaBernoulli, Problem, simulate, solve
-from decobandit.paper.plain_oracles import chain_program
+from decobandit.paper.plain_oracles import linear_program
 from decobandit.paper.restless import random_chain
 
 from .bench_restless import dual
@@ -51,20 +51,16 @@ def ward(kind: str, arms: int, stages: int, *, copies: int = 1) -> Problem:
 
 def resource_program(problem: Problem) -> LinearProgram:
     """Return the program over occupations of chains, with a slack for every stage and resource."""
-    plain, T = chain_program(problem), problem.horizon
+    plain, T = linear_program(problem), problem.horizon
     uses = problem.uses[[group.members[0] for group in problem.groups]]
-    rows, first = lil_array((problem.supply.size, plain.cost.size)), 0
-    for own, group in zip(uses, problem.groups, strict=True):
-        states = int(group.model.states(0))
-        columns = first + np.arange(2 * states * T).reshape(T, 2, states)
-        for t in range(T):
-            for r, amount in enumerate(own):
-                rows[t * own.size + r, columns[t, 1]] = amount
-        first += columns.size
-    flows = hstack([plain.matrix[:-T], csc_array((plain.right.size - T, problem.supply.size))])
+    rows = lil_array((problem.supply.size, plain.cost.size))
+    for column, stage, group in plain.pulls:
+        for r, amount in enumerate(uses[group]):
+            rows[stage * uses.shape[1] + r, column] = amount
+    flows = hstack([plain.matrix[T:], csc_array((plain.right.size - T, problem.supply.size))])
     limits = hstack([rows, block_diag([np.eye(1)] * problem.supply.size)])
     cost = np.append(plain.cost, np.zeros(problem.supply.size))
-    right = np.append(plain.right[:-T], problem.supply)
+    right = np.append(plain.right[T:], problem.supply)
     return LinearProgram(cost, vstack([flows, limits]).tocsc(), right)
 
 

@@ -22,7 +22,7 @@ def problem_of(chains, horizon, pulls, factors=None):
 def joint_value(problem, choose=None):
     """Value of the best policy over joint states, or of choose(stage, states) -> pulled arms."""
     K, m = problem.n_arms, problem.pulls_per_stage
-    parts = [chain_arrays(problem, problem.groups[k])[:4] for k in problem.group_of_arm]
+    parts = [chain_arrays(problem, problem.groups[k]) for k in problem.group_of_arm]
     states = list(itertools.product(*(range(len(part[3])) for part in parts)))
     after = dict.fromkeys(states, 0.0)
 

@@ -19,7 +19,7 @@ def test_whittle_indices_are_those_of_others(case):
 def test_references_of_bounds_are_those_of_the_linear_program():
     for case in ("circulant-10", "hard-6"):
         problem, reference = chain_problem(case), restless.cells("quick")[case][0]
-        found = plain_oracles.chain_dual_minimum(problem) / problem.n_arms
+        found = plain_oracles.dual_minimum(problem) / problem.n_arms
         assert found == pytest.approx(reference.value, rel=1e-9)
         bound = solve(problem, tol=restless.TOLERANCE).upper_bound / problem.n_arms
         assert restless._row(reference, bound).agrees

@@ -30,7 +30,7 @@ from decobandit import (
 )
 from decobandit.arm import OneArmValues
 from decobandit.bounds import information_bound
-from decobandit.paper.plain_oracles import chain_dual_minimum
+from decobandit.paper.plain_oracles import dual_minimum
 from decobandit.paper.restless import CIRCULANT, hard_chains, random_chain
 from decobandit.policies import WhittlePolicy
 from decobandit.policies.restless import whittle_indices
@@ -66,7 +66,7 @@ def test_dual_minimum_is_the_value_of_the_occupancy_program(seed):
     chains = [random_chain(rng, int(rng.integers(2, 6))) for _ in range(4)]
     factors = [rng.uniform(0.3, 1.5, size=7).tolist() for _ in chains]
     problem = problem_of([*chains, chains[0]], 7, 1 + seed % 4, [*factors, factors[0]])
-    best, solution = chain_dual_minimum(problem), solve(problem, tol=1e-7)
+    best, solution = dual_minimum(problem), solve(problem, tol=1e-7)
     assert solution.lower_bound - 1e-9 <= best <= solution.upper_bound + 1e-9
     assert solution.upper_bound == pytest.approx(best, rel=2e-7)
 
@@ -75,7 +75,7 @@ def test_dual_minimum_is_the_value_of_the_occupancy_program(seed):
 def test_hard_instances_of_one_type_are_solved_to_all_digits(seed):
     # where rounds stall: one linear program; that of seed 2 needs the primal simplex method
     problem = hard_chains(seed)
-    solution, best = solve(problem, tol=1e-9), chain_dual_minimum(problem)
+    solution, best = solve(problem, tol=1e-9), dual_minimum(problem)
     assert solution.converged
     assert solution.oracle_calls < 100
     assert solution.lower_bound - 1e-6 <= best <= solution.upper_bound + 1e-6
@@ -84,7 +84,7 @@ def test_hard_instances_of_one_type_are_solved_to_all_digits(seed):
 def test_larger_problems_go_on_with_the_master_problem(monkeypatch):
     monkeypatch.setattr(stage_market, "MAX_STATES", 0)
     problem = hard_chains(6)
-    solution, best = solve(problem, tol=1e-5), chain_dual_minimum(problem)
+    solution, best = solve(problem, tol=1e-5), dual_minimum(problem)
     assert solution.converged
     assert solution.lower_bound - 1e-7 <= best <= solution.upper_bound + 1e-7
 
@@ -96,7 +96,7 @@ def test_the_program_of_several_groups_has_their_masses_and_factors():
     problem = problem_of([chains[0], chains[0], chains[1]], 6, 1, [factors[0]] * 2 + factors[1:])
     market = stage_market.StageMarket(problem)
     prices, flow = market.optimal_flow()
-    best = chain_dual_minimum(problem)
+    best = dual_minimum(problem)
     assert market.value_at(prices) == pytest.approx(best, rel=1e-9)
     assert flow.total == pytest.approx(best, rel=1e-9)
     np.testing.assert_allclose(flow.spent.sum(axis=0), 1.0, atol=1e-9)
@@ -104,7 +104,7 @@ def test_the_program_of_several_groups_has_their_masses_and_factors():
 
 def test_any_prices_give_an_upper_bound_and_its_gradient(small):
     rng = np.random.default_rng(1)
-    best = chain_dual_minimum(small)
+    best = dual_minimum(small)
     for _ in range(5):
         prices, other = rng.normal(size=(2, 4))
         here, there = dual_value(small, prices), dual_value(small, other)
@@ -186,7 +186,7 @@ def test_a_random_end_weighs_the_rewards_of_moves_at_rest():
     weighted = problem_of(chains, 4, 1, [survival] * 2)
     ended = problem_of(chains, {"survival": survival}, 1)
     assert optimum(ended).value == pytest.approx(joint_value(weighted), rel=1e-12)
-    assert solve(ended, tol=1e-8).upper_bound == pytest.approx(chain_dual_minimum(weighted), 1e-7)
+    assert solve(ended, tol=1e-8).upper_bound == pytest.approx(dual_minimum(weighted), 1e-7)
     found = simulate(ended, ["deco", "greedy"], draws=4000, per_draw=2, rng=4)
     for row in found.results:
         exact = evaluate(ended, row.policy).value

@@ -69,52 +69,10 @@ def value(problem: Problem, choose: Callable[[int, State], tuple[int, ...]] | No
 
 
 def dual_minimum(problem: Problem) -> float:
-    """Return the minimum of the dual by a linear program over occupation measures.
-
-    x[t, n, g] and y[t, n, g]: masses of an arm that is, and is not, pulled. Masses move by the
-    posterior; the pulls of a stage are as many as there are, on average. By duality its value is
-    the minimum of the dual.
-    """
-    from scipy.optimize import linprog
-    from scipy.sparse import coo_array
-
-    T = problem.horizon
-    columns: dict[tuple[int, int, int, int, bool], int] = {}
-    for k, t in product(range(problem.n_arms), range(T)):
-        for n, pulled in product(range(t + 1), (True, False)):
-            for g in range(n + 1):
-                columns[k, t, n, g, pulled] = len(columns)
-    rows: dict[tuple[int, int, int, int], int] = {}
-    for k, t, n, g, _ in columns:
-        rows.setdefault((k, t, n, g), len(rows) + T)
-    entries: list[tuple[int, int, float]] = []
-    gain = np.zeros(len(columns))
-    for (k, t, n, g, pulled), column in columns.items():
-        arm = problem.arms[k]
-        entries.append((rows[k, t, n, g], column, 1.0))
-        if pulled:
-            entries.append((t, column, 1.0))
-            gain[column] = expected_reward(arm, t, n, g)
-        p = good_chance(arm, n, g)
-        after = [(n + 1, g + 1, p), (n + 1, g, 1.0 - p)] if pulled else [(n, g, 1.0)]
-        for n_after, g_after, chance in after if t + 1 < T else []:
-            entries.append((rows[k, t + 1, n_after, g_after], column, -chance))
-    right = np.zeros(len(rows) + T)
-    right[:T] = problem.pulls_per_stage
-    right[[rows[k, 0, 0, 0] for k in range(problem.n_arms)]] = 1.0
-    i, j, values = zip(*entries, strict=True)
-    matrix = coo_array((values, (i, j)), shape=(right.size, gain.size))
-    return -float(linprog(-gain, A_eq=matrix.tocsr(), b_eq=right, method="highs").fun)
-
-
-def chain_dual_minimum(problem: Problem) -> float:
-    """Return the minimum of the dual of chains, by a linear program over occupations.
-
-    x[t, a, s] of every group: expected number of arms in state s that rest (a = 0), are pulled (1).
-    """
+    """Return the minimum of the dual, by duality the value of the linear program."""
     from scipy.optimize import linprog
 
-    program = chain_program(problem)
+    program = linear_program(problem)
     solution = linprog(program.cost, A_eq=program.matrix, b_eq=program.right, method="highs")
     if solution.status != 0:
         raise RuntimeError(solution.message)
@@ -122,59 +80,90 @@ def chain_dual_minimum(problem: Problem) -> float:
 
 
 class LinearProgram(NamedTuple):
-    """Minimise cost @ x subject to matrix @ x == right, x >= 0."""
+    """Minimise cost @ x subject to matrix @ x == right, x >= 0; the first rows are the stages."""
 
     cost: Floats
     matrix: csc_array
     right: Floats
+    pulls: list[tuple[int, int, int]]  # column, stage, group
 
 
-def chain_program(problem: Problem) -> LinearProgram:
-    """Return the program over occupations of chains."""
-    from scipy.sparse import lil_array
+def linear_program(problem: Problem) -> LinearProgram:
+    """Return the program over occupations of good and bad arms, or of chains.
 
-    T, parts = problem.horizon, [chain_arrays(problem, group) for group in problem.groups]
-    sizes = [part.law.size for part in parts]
-    first = np.concatenate([[0], np.cumsum([2 * size * T for size in sizes])])
-    rows = sum(size * T for size in sizes) + T
-    matrix, right, cost = lil_array((rows, first[-1])), np.zeros(rows), np.zeros(first[-1])
-    right[-T:] = problem.pulls_per_stage
-    row = 0
-    for (moves, rewards, factors, law, arms), begin in zip(parts, first, strict=False):
-        size = law.size
-        column = begin + np.arange(2 * size * T).reshape(T, 2, size)
+    x[group, stage, state, action]: expected number of arms that rest, or are pulled. They move by
+    the posterior or as the chain does; the pulls of a stage are as many as there are, on average.
+    """
+    from scipy.sparse import coo_array
+
+    T, rows = problem.horizon, dict[tuple[int, int, ArmState], int]()
+    right = dict.fromkeys(range(T), float(problem.pulls_per_stage))
+    entries, cost, pulls = [], list[float](), []
+
+    def row_of(*place: *tuple[int, int, ArmState]) -> int:
+        return rows.setdefault(place, T + len(rows))
+
+    for k, group in enumerate(problem.groups):
+        first, step = _dynamics(problem, group)
+        right |= {row_of(k, 0, state): group.count * p for state, p in first.items()}
+        states = set(first)
         for t in range(T):
-            for a in (0, 1):
-                cost[column[t, a]] = -factors[t] * rewards[a]
-                matrix[range(row, row + size), column[t, a]] = 1.0
-                if t > 0:
-                    before = column[t - 1, a]
-                    matrix[row : row + size, before[0] : before[-1] + 1] = -moves[a].T
-            matrix[rows - T + t, column[t, 1]] = 1.0
-            right[row : row + size] = arms * law if t == 0 else 0.0
-            row += size
-    return LinearProgram(cost, matrix.tocsc(), right)
+            later = set()
+            for state, action in product(states, (0, 1)):
+                column, (reward, moves) = len(cost), step(t, state, action)
+                cost.append(-reward)
+                entries.append((row_of(k, t, state), column, 1.0))
+                if action:
+                    entries.append((t, column, 1.0))
+                    pulls.append((column, t, k))
+                for after, p in moves.items() if t + 1 < T else ():
+                    entries.append((row_of(k, t + 1, after), column, -p))
+                    later.add(after)
+            states = later
+    i, j, values = zip(*entries, strict=True)
+    sizes = T + len(rows), len(cost)
+    matrix = coo_array((values, (i, j)), shape=sizes).tocsc()
+    limits = np.array([right.get(row, 0.0) for row in range(sizes[0])])
+    return LinearProgram(np.array(cost), matrix, limits, pulls)
 
 
-class ChainArrays(NamedTuple):
-    """Transitions (2, S, S), rewards (2, S), their factors (T,), first chances (S,), and arms."""
-
-    moves: Floats
-    rewards: Floats
-    factors: Floats
-    law: Floats
-    arms: int
+ArmState = int | tuple[int, int]  # of a chain, or pulls and good outcomes
+Moves = tuple[float, dict[ArmState, float]]  # reward, and probabilities of later states
+Step = Callable[[int, ArmState, int], Moves]  # stage, state, action
 
 
-def chain_arrays(problem: Problem, group: Group) -> ChainArrays:
-    """Return the arrays of a group of equal chains."""
+def _dynamics(problem: Problem, group: Group) -> tuple[dict[ArmState, float], Step]:
+    """Return the first states of an arm, and the reward and moves of an action in a state."""
+    arm = problem.arms[group.members[0]]
+    if isinstance(arm.prior, Chain):
+        moves, rewards, factors, law = chain_arrays(problem, group)
+
+        def move(stage: int, state: ArmState, action: int) -> Moves:
+            later = enumerate(moves[action, state].tolist())
+            return factors[stage] * rewards[action, state], {s: p for s, p in later if p > 0.0}
+
+        return dict(enumerate(law)), move
+
+    def pull(stage: int, state: ArmState, action: int) -> Moves:
+        assert isinstance(state, tuple)
+        n, g = state
+        p = good_chance(arm, n, g)
+        if action == 0:
+            return 0.0, {state: 1.0}
+        return expected_reward(arm, stage, n, g), {(n + 1, g + 1): p, (n + 1, g): 1.0 - p}
+
+    return {(0, 0): 1.0}, pull
+
+
+def chain_arrays(problem: Problem, group: Group) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return moves (2, S, S), rewards (2, S), their factors (T,) and the first law of a chain."""
     arm = problem.arms[group.members[0]]
     table = arm.prior
     assert isinstance(table, Chain)
     law = np.eye(len(table.rest))[table.first] if isinstance(table.first, int) else table.first
     factors = np.broadcast_to(arm.reward.factor, (problem.horizon,))
     moves, rewards = np.array([table.rest, table.pull]), np.array([table.rest_reward, table.reward])
-    return ChainArrays(moves, rewards, factors, np.array(law), group.count)
+    return moves, rewards, factors, np.array(law)
 
 
 def stopping_index(good: float, bad: float, rewards: tuple[float, ...]) -> float:
