@@ -198,22 +198,6 @@ def test_threads_that_share_a_stage_change_nothing(monkeypatch: pytest.MonkeyPat
     assert len(values) == 1
 
 
-@pytest.mark.parametrize("arms", [1, 4])
-@pytest.mark.parametrize("horizon", [1, 2, 3, 4, 9])
-def test_stages_that_are_not_stored_change_nothing(arms: int, horizon: int) -> None:
-    problem = Problem.uniform(arms=arms, horizon=horizon)
-    values = {sweep(problem, 1, silent, unstored=unstored)[0] for unstored in range(4)}
-    assert len(values) == 1
-
-
-def test_short_memory_is_paid_for_in_time() -> None:
-    problem = Problem.uniform(arms=4, horizon=24)
-    ample = optimum(problem)
-    short = optimum(problem, limit_bytes=int(0.7 * ample.bytes))
-    assert (short.value, short.states) == (ample.value, ample.states)
-    assert short.bytes <= 0.7 * ample.bytes
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_kept_values_give_the_same_optimum(kind: str) -> None:
     problem = KINDS[kind](5)

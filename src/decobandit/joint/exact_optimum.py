@@ -45,7 +45,6 @@ from .shapes import (
 
 MOST_WORK = 2e9  # states times allotments of the general program
 MOST_STATES = 5e11  # an hour or more
-MOST_UNSTORED = 3  # stages whose values are recomputed instead of stored, if memory is short
 SHAPE_BYTES = 40  # per column of a shape, while it is made
 ADVICE = "use 'deco solve' for a bound"
 
@@ -176,16 +175,13 @@ def optimum(
     counted = count(problem)
     dense = problem.n_arms == 2 and not keep
     limit = machine_limit() if limit_bytes is None else limit_bytes
-    needed, unstored = 0, 0
-    while unstored < MOST_UNSTORED and (unstored == 0 or needed > limit):
-        unstored += 1
-        needed = _bytes(problem, counted, unstored, keep=keep, dense=dense)
+    needed = _bytes(problem, counted, keep=keep, dense=dense)
     _check_size(counted, needed, limit)
     number, report = worker_count(workers), progress or silent
     if dense:
         value, tables = sweep_two_arms(problem, number, report), None
     else:
-        value, tables = sweep(problem, number, report, unstored=unstored, keep=keep)
+        value, tables = sweep(problem, number, report, keep=keep)
     fresh = (g.count * float(g.terminal[0]) for g in problem.groups if g.terminal is not None)
     return Optimum(
         value=value + sum(fresh),
@@ -264,17 +260,14 @@ def _to_int(number: float) -> int:
 # -- sizes --------------------------------------------------------------------------------------
 
 
-def _bytes(problem: Problem, counted: Counted, unstored: int, *, keep: bool, dense: bool) -> int:
+def _bytes(problem: Problem, counted: Counted, *, keep: bool, dense: bool) -> int:
     """Values of two stages, or of all; and their shapes."""
     if dense:
         return 8 * two_arm_states(problem)
-    states, shapes = counted.states, counted.shapes
     wide = SHAPE_BYTES * sum(columns(problem))
     if keep:
-        return 8 * sum(states) + wide * sum(shapes)
-    states = states[: max(len(states) - unstored, 1)]
-    two = max(a + b for a, b in zip(states, [*states[1:], 0], strict=True))
-    return 8 * two + wide * max(shapes) * (1 + unstored)
+        return 8 * sum(counted.states) + wide * sum(counted.shapes)
+    return 8 * sum(sorted(counted.states)[-2:]) + 2 * wide * max(counted.shapes)
 
 
 def _check_size(counted: Counted, needed: int, limit: int) -> None:

@@ -17,7 +17,7 @@ from ..problem.kernels.two_arms import slab_starts
 from ..support import Floats, Ints, Progress, Report, pool
 from .joint_states import JointValues, ranking_of, shapes_at
 from .kernels.endings import fill_ending
-from .kernels.joint import Ladder, Shapes, fill_last, fill_level
+from .kernels.joint import Shapes, fill_last, fill_level
 from .kernels.two_arms import last_slabs, last_values, step_choices, step_fronts
 
 SMALL_LEVEL = 20_000  # states; below this, threads are not worth it
@@ -35,34 +35,25 @@ SHORT_HORIZON = 150  # two arms: below this, threads are not worth it
 
 
 def sweep(
-    problem: Problem, workers: int, report: Report, *, unstored: int = 1, keep: bool = False
+    problem: Problem, workers: int, report: Report, *, keep: bool = False
 ) -> tuple[float, JointValues | None]:
-    """Return W_0 of the fresh state, and the values of all stages if `keep`.
-
-    The last `unstored` stages, which have most states, are not stored but found again wherever they
-    are needed.
-    """
-    stages = _Stages(problem, workers)
-    last = problem.stages - 1
-    unstored = 0 if keep else min(unstored, last)
-    ahead, after = [shapes_at(problem, last)], np.empty(0)
-    if unstored == 0:
-        after = stages.fill(last, ahead, after)
+    """Return W_0 of the fresh state, and the values of all stages if `keep`."""
+    stages, last = _Stages(problem, workers), problem.stages - 1
+    shapes = shapes_at(problem, last)
+    values = stages.fill(last, shapes)
     _tell(report, problem, 1)
-    stored = [(ahead[0], after)] if keep else []
+    stored = [(shapes, values)]
     for t in range(last - 1, -1, -1):
-        ahead.insert(0, shapes_at(problem, t, ahead[0]))
-        if last - t >= unstored:
-            after = stages.fill(t, ahead, after)
-            del ahead[1:]
-        if keep:
-            stored.append((ahead[0], after))
+        later, after = shapes, values
+        shapes = shapes_at(problem, t, later)
+        values = stages.fill(t, shapes, later, after)
+        stored = [*stored, (shapes, values)] if keep else []
         _tell(report, problem, problem.stages - t)
     tables = None
     if keep:
-        shapes, values = zip(*reversed(stored), strict=True)
-        tables = JointValues(problem, stages.ranking, shapes, values)
-    return float(after[0]), tables
+        all_shapes, all_values = zip(*reversed(stored), strict=True)
+        tables = JointValues(problem, stages.ranking, all_shapes, all_values)
+    return float(values[0]), tables
 
 
 def _tell(report: Report, problem: Problem, levels: int) -> None:
@@ -74,14 +65,14 @@ def sweep_start(
 ) -> float:
     """Return W_0 of the fresh state, where tables give W at `stage` (`fill_ending`)."""
     stages, number = _Stages(problem, workers, stage + 1), stage + 1
-    ahead = shapes_at(problem, stage, None, number)
-    after = stages.end(ahead, fixed, tables)
+    shapes = shapes_at(problem, stage, None, number)
+    values = stages.end(shapes, fixed, tables)
     for t in range(stage - 1, -1, -1):
-        shapes = shapes_at(problem, t, ahead, number)
-        after = stages.fill(t, [shapes, ahead], after)
-        ahead = shapes
+        later, after = shapes, values
+        shapes = shapes_at(problem, t, later, number)
+        values = stages.fill(t, shapes, later, after)
         report(Progress("first stages", stage - t, stage))
-    return float(after[0])
+    return float(values[0])
 
 
 class _Stages:
@@ -90,23 +81,20 @@ class _Stages:
     def __init__(self, problem: Problem, workers: int, stages: int | None = None) -> None:
         self.ranking = ranking_of(problem, stages)
         self._arms = arms_of(problem)
-        self._last = problem.stages - 1
         self._workers = workers
 
-    def fill(self, t: int, rungs: list[Shapes], after: Floats) -> Floats:
-        """Compute W_t from W_{t+1} = after, which is empty if it is not stored.
-
-        rungs: shapes of the stage, of the next one, and of all others that are not stored.
-        """
-        shapes = rungs[0]
+    def fill(
+        self, t: int, shapes: Shapes, later: Shapes | None = None, after: Floats | None = None
+    ) -> Floats:
+        """Compute W_t from the shapes of the next stage and W_{t+1} = after; None at the last."""
         values = np.empty(shapes.offset[-1])
-        ladder = _ladder(rungs)
 
         def part(first: int, last: int) -> None:
-            if t == self._last:
-                fill_last(self._arms, t, self.ranking, shapes, first, last, values)
+            about = (self._arms, t, self.ranking, shapes, first, last, values)
+            if later is None:
+                fill_last(*about)
             else:
-                fill_level(self._arms, t, self.ranking, ladder, first, last, values, after)
+                fill_level(*about, later.offset, after)
 
         self._in_parts(part, shapes.offset)
         return values
@@ -131,16 +119,6 @@ class _Stages:
         edges = np.unique(np.searchsorted(offset, cuts)).tolist()
         with pool(self._workers) as threads:
             threads.map(part, edges[:-1], edges[1:])
-
-
-def _ladder(rungs: list[Shapes]) -> Ladder:
-    return Ladder(
-        first=np.cumsum([0, *(len(shapes.pulls) for shapes in rungs[:-1])]),
-        pulls=np.concatenate([shapes.pulls for shapes in rungs]),
-        after=np.concatenate([shapes.after for shapes in rungs]),
-        offset=np.concatenate([shapes.offset[:-1] for shapes in rungs]),
-        size=np.concatenate([np.diff(shapes.offset) for shapes in rungs]),
-    )
 
 
 # -- two arms, one pull per stage ---------------------------------------------------------------

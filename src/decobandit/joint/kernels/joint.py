@@ -37,16 +37,6 @@ class Shapes(NamedTuple):
     after: npt.NDArray[np.int32]  # (S, C) shape after a pull of column c; -1 off the end of a run
 
 
-class Ladder(NamedTuple):
-    """The shapes of several levels in a row, one after the other: each level is a rung."""
-
-    first: Ints  # (rungs,) where the shapes of a rung begin
-    pulls: npt.NDArray[np.int32]  # (shapes, C)
-    after: npt.NDArray[np.int32]  # (shapes, C) as in Shapes: counted within the next rung
-    offset: Ints  # (shapes,) rank of the first state, within the rung
-    size: Ints  # (shapes,) number of states
-
-
 class Ranking(NamedTuple):
     """Tables for ranks, constant over levels."""
 
@@ -190,72 +180,33 @@ def fill_last(arms, t, ranking, shapes, first, last, values):
 
 
 @compiled(inline="always")
-def _pull_run(arms, t, ranking, pulls, c, outer, out, after, p, gain):
-    """Try the arms of the run that begins at column c; returns its length and its multisets."""
-    under, group = ranking.under, ranking.group
-    k, v = group[c], np.int64(pulls[c])
-    r = run_length(pulls, group, c, k, v)
-    near = run_length(pulls, group, c + r, k, v + 1)
-    leaving, joining = _insertions(ranking, r - 1, v), _insertions(ranking, near, v + 1)
-    sizes = under[v + 1, r], leaving.shape[0], joining.shape[0], under[v + 2, near + 1]
-    inner = out.size // (outer * sizes[0] * sizes[2])
-    pull_row(arms, k, t, v, p, gain)
-    _raise_run(out, after, outer, inner, v, leaving, joining, sizes, p, gain)
-    return r, sizes[0]
-
-
-@compiled(inline="always")
-def _fill_shape(arms, t, ranking, ladder, after, s, out, spare, place, p, gain):
-    """out: W_t in the states of shape s. Walks down the rungs that are not stored, and back.
-
-    place (rungs, 3): on each rung the shape under way, its next column, and the multisets of the
-    runs before. spare (rungs - 1, ...): values of the shapes on the rungs below the first.
-    """
-    rungs, depth = ladder.first.size, 0
-    place[0, 0], place[0, 1], place[0, 2] = s, 0, 1
+def _fill_shape(arms, t, ranking, shapes, s, out, offset, after, p, gain):
+    """out: W_t in the states of shape s, whose runs are tried from the first to the last."""
+    under, group, pulls = ranking.under, ranking.group, shapes.pulls[s]
     out[:] = -np.inf
-    while depth > 0 or place[0, 1] < ladder.pulls.shape[1]:
-        row, c = ladder.first[depth] + place[depth, 0], place[depth, 1]
-        if c == ladder.pulls.shape[1]:  # complete: back to the shape that needs it
-            found = spare[depth - 1, : ladder.size[row]]
-            depth -= 1
-            row, c = ladder.first[depth] + place[depth, 0], place[depth, 1]
-        else:
-            pulls = ladder.pulls[row]
-            end = c + run_length(pulls, ranking.group, c, ranking.group[c], np.int64(pulls[c])) - 1
-            target = np.int64(ladder.after[row, end])
-            below = ladder.first[depth + 1] + target
-            if after.size > 0:
-                start = ladder.offset[below]
-                found = after[start : start + ladder.size[below]]
-            else:
-                found = spare[depth, : ladder.size[below]]
-                if depth + 2 < rungs:
-                    depth += 1
-                    place[depth, 0], place[depth, 1], place[depth, 2] = target, 0, 1
-                    found[:] = -np.inf
-                    continue
-                _fill_last(arms, t + depth + 1, ranking, ladder.pulls[below], found, p, gain)
-        own = out if depth == 0 else spare[depth - 1, : ladder.size[row]]
-        r, multisets = _pull_run(
-            arms, t + depth, ranking, ladder.pulls[row], c, place[depth, 2], own, found, p, gain
-        )
-        place[depth, 1] += r
-        place[depth, 2] *= multisets
+    outer, c = 1, 0
+    while c < pulls.size:
+        k, v = group[c], np.int64(pulls[c])
+        r = run_length(pulls, group, c, k, v)
+        near = run_length(pulls, group, c + r, k, v + 1)
+        leaving, joining = _insertions(ranking, r - 1, v), _insertions(ranking, near, v + 1)
+        sizes = under[v + 1, r], leaving.shape[0], joining.shape[0], under[v + 2, near + 1]
+        inner = out.size // (outer * sizes[0] * sizes[2])
+        pull_row(arms, k, t, v, p, gain)
+        to = shapes.after[s, c + r - 1]
+        later = after[offset[to] : offset[to + 1]]
+        _raise_run(out, later, outer, inner, v, leaving, joining, sizes, p, gain)
+        outer *= sizes[0]
+        c += r
 
 
 @compiled
-def fill_level(arms, t, ranking, ladder, first, last, values, after):
-    """values: W_t in the states of shapes first..last-1 of the first rung; one arm is pulled.
+def fill_level(arms, t, ranking, shapes, first, last, values, offset, after):
+    """values: W_t in the states of shapes first..last-1; one arm is pulled.
 
-    The second rung is stage t + 1, with W_{t+1} = after. If this is empty, the ladder reaches down
-    to the last stage: the values of the last stages, which are most numerous, are then found again
-    wherever they are needed.
+    offset, after: of the shapes of stage t + 1, and W_{t+1}.
     """
-    rungs = ladder.first.size
-    p, gain = np.empty(t + rungs), np.empty(t + rungs)
-    spare = np.empty((rungs - 1, ladder.size.max() if after.size == 0 else 0))
-    place = np.empty((rungs, 3), np.int64)
+    p, gain = np.empty(t + 1), np.empty(t + 1)
     for s in range(first, last):
-        out = values[ladder.offset[s] : ladder.offset[s] + ladder.size[s]]
-        _fill_shape(arms, t, ranking, ladder, after, s, out, spare, place, p, gain)
+        out = values[shapes.offset[s] : shapes.offset[s + 1]]
+        _fill_shape(arms, t, ranking, shapes, s, out, offset, after, p, gain)
