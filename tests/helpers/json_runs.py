@@ -217,7 +217,7 @@ def _policies(session: Session) -> None:
 
 
 def _designs(session: Session) -> None:
-    session("design", session.file("design.toml"))
+    session("design", session.file("design.toml"), "--inference")
     session("design", session.file("paid_design.toml"))
     session("design", session.file("design.toml"), "--calibrate", 0.2)
     session("design", session.file("delayed.toml"))
@@ -317,7 +317,12 @@ def _ends(session: Session) -> None:
     session("trial new", session.file("pair.toml"), *calibrated, *db)
     session("trial ask", "growing", *db)
     session("trial arm add", "growing", session.file("arm.toml"), "--reason", "ready", *db)
-    for name in ("ruled", "roll-out", "visits", "paid", "growing"):
+    drawn = ("--policy", "thompson", "--no-bound", "--name", "drawn")
+    session("trial new", session.file("pair.toml"), *drawn, *db)
+    for _ in range(3):
+        slot = session("trial ask", "drawn", *db)
+        session("trial tell", "drawn", slot["id"], "good", *db)
+    for name in ("ruled", "roll-out", "visits", "paid", "growing", "drawn"):
         session("trial status", name, *db)
         session("trial report", name, *db)
     session("trial list", *db)

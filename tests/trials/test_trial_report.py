@@ -13,8 +13,11 @@ from scipy.integrate import quad
 from scipy.stats import beta as beta_law
 from scipy.stats import binom
 
+from decobandit import make_policy
+from decobandit.designs.inference import NOT_DRAWN, confidence_sequence, exact_methods
+from decobandit.policies import RuledPolicy
 from decobandit.policies.comparison import best_probabilities
-from decobandit.problem import Arm, BetaBernoulli, Problem, Reward
+from decobandit.problem import Arm, BetaBernoulli, Problem, Reward, Rules
 from decobandit.trials import Trial, TrialError, create_trial, open_store, people_log
 from decobandit.trials.report import late_outcomes, rate_interval, share_blocks
 from decobandit.trials.report_text import trial_page
@@ -237,3 +240,51 @@ def test_reports_follow_allocations_that_were_drawn_ahead(tmp_path: Path) -> Non
         trial.tell(slot.id, 1)
         report = trial.report(late_after=1e-6)
         assert (report.told, [one.allocation for one in report.late]) == (1, [slot.id])
+
+
+def test_estimates_come_from_the_log(tmp_path: Path) -> None:
+    problem, rules = Problem.uniform(arms=2, horizon=30), Rules(control="arm-1", floor=0.2)
+    trial = create_trial(
+        problem, name="drawn", policy="thompson", design=rules, db=tmp_path / "t.db"
+    )
+    rng = np.random.default_rng(2)
+    for _ in range(30):
+        assert trial.report().inference_left_out["odds ratio, p-value"].startswith("when the trial")
+        slot = trial.ask()
+        trial.tell(slot.id, int(rng.random() < (0.3 if slot.arm == "arm-1" else 0.7)))
+    found = {(one.method, one.arm): one for one in trial.report().inference}
+    assert trial.report().inference_left_out == {}
+    events = [event for event in trial.events() if event.kind in ("asked", "told")]
+    scores: dict[str, float] = {"arm-1": 0.0, "arm-2": 0.0}
+    rewards: dict[str, list[float]] = {"arm-1": [], "arm-2": []}
+    for asked, told in zip(events[::2], events[1::2], strict=True):
+        arm = asked.data["arm"]
+        good = float(told.data["outcome"])
+        scores[arm] += good / asked.data["decision"]["probability"] / 30
+        rewards[arm].append(good)
+    for arm, score in scores.items():
+        assert found["ipw", arm].estimate == pytest.approx(score)
+        row = np.array([rewards[arm]])
+        low, high = confidence_sequence(row, np.array([row.size]))
+        ends = found["sequence", arm].low, found["sequence", arm].high
+        assert ends == pytest.approx((low[0], high[0]))
+    ruled = RuledPolicy(make_policy(problem, "thompson"), rules)
+    pulls = np.array([[len(rewards["arm-1"]), len(rewards["arm-2"])]])
+    good = np.array([[sum(rewards["arm-1"]), sum(rewards["arm-2"])]]).astype(int)
+    ratio = exact_methods(ruled).odds_ratio(pulls, good)
+    assert found["odds ratio", "arm-2"].estimate == pytest.approx(ratio.estimate[0])
+    frame = trial.to_frame("inference", kind="pyarrow")
+    assert set(frame["method"].to_pylist()) == {method for method, _ in found}
+    assert "Inference after adaptation" in trial_page(trial.report())
+
+
+def test_pending_outcomes_leave_the_exact_methods_out(tmp_path: Path) -> None:
+    trial = made(tmp_path, Problem.uniform(arms=2, horizon=2), policy="deco")
+    slots = [trial.ask(), trial.ask()]
+    for slot in slots:
+        trial.tell(slot.id, 1)
+    assert trial.report().inference_left_out == {
+        "ipw, aipw, weighted": NOT_DRAWN,
+        "p-value": "the design has no control arm",
+        "odds ratio, p-value": "arms were allocated while outcomes were pending",
+    }

@@ -67,6 +67,9 @@ def design(
     tol: Tolerance = 1e-4,
     allow_policy: AllowPolicy = None,
     workers: Workers = None,
+    inference: Annotated[
+        bool, typer.Option("--inference", help="Simulate bias and coverage of estimates.")
+    ] = False,
     report: OutReport = None,
     out: Out = None,
     as_json: AsJson = False,
@@ -74,6 +77,8 @@ def design(
     """Compute operating characteristics of a design, or its sample size."""
     saved = out if out is not None and out.suffix.lower() in FILES else None
     _check_together(calibrate, power, alpha, saved)
+    if power is not None and inference:
+        raise typer.BadParameter("--inference: use it without --power, at the horizon of the file")
     problem, wanted = designs.load_design(file)
     policies = None if policy is None else (policy,)
     overrides = {"draws": draws, "seed": seed, "policies": policies}
@@ -90,6 +95,7 @@ def design(
             _write_report(problem, result.design, settings, file, report, size)
         print_result(size, as_json, print_sample_size)
     else:
+        settings["inference"] = inference
         result = _computed(problem, wanted, settings, file, report)
         for line in result.notes:
             say(line)
@@ -164,6 +170,7 @@ def _write_report(
     from ..designs.reporting import study_design
     from ..figures.design_report import study_page
 
+    settings = {key: value for key, value in settings.items() if key != "inference"}  # has it
     text = file.read_text(encoding="utf-8-sig")  # now: it may have changed when the work is done
     with support.show_progress() as progress:
         study = study_design(problem, wanted, **settings, progress=progress)
@@ -200,6 +207,7 @@ def print_design(result: designs.DesignResult) -> None:
 
     for scenario in result.scenarios:
         _print_scenario(result, scenario)
+    _print_inference(result)
     simulated = any(not row.exact for one in result.scenarios for row in one.policies)
     if simulated:
         print(
@@ -251,6 +259,27 @@ def _print_scenario(result: designs.DesignResult, scenario: designs.ScenarioResu
     if scenario.policies and scenario.policies[0].select_best is None:
         equal = "all arms are equal: there is no best one to select"
         print(equal if problems.has_unknown_means(result.problem) else problems.NO_UNKNOWN_MEANS)
+
+
+def _print_inference(result: designs.DesignResult) -> None:
+    """Print bias and coverage of estimates, if asked for, and what is left out."""
+    from ..figures.design_report import INFERENCE, inference_rows
+
+    rows = [(one, row) for one in result.scenarios for row in one.policies]
+    for scenario, row in rows:
+        if row.inference:
+            title = f"{scenario.name}, {row.policy}: estimates and 95% intervals"
+            print_table(title, INFERENCE, inference_rows(row), text=INFERENCE[:2], narrow=True)
+    reasons = {
+        f"{row.policy}: {methods} left out: {reason}": None
+        for _, row in rows
+        for methods, reason in row.inference_left_out.items()
+    }
+    for line in reasons:
+        print(line)
+    if any(row.inference for _, row in rows):
+        print("below: share of estimates below the truth; cover: share of intervals around it;")
+        print(f"{max(one.trials for _, row in rows for one in row.inference):,} simulated trials")
 
 
 def _fitting(labels: list[str], columns: list[list[str]]) -> Iterator[list[list[str]]]:

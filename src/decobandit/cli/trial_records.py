@@ -246,12 +246,26 @@ def report(
 
 
 def _print_report(content: TrialReport) -> None:
-    from ..trials.report_text import declared, look_columns, result_tables, state_of
+    from ..trials.report_text import (
+        INFERENCE,
+        declared,
+        inference_left_out,
+        inference_rows,
+        look_columns,
+        result_tables,
+        state_of,
+    )
 
     for caption, titles, rows in result_tables(content):
         print_table(f"{content.name}: {caption.lower()}", titles, rows[:MOST_ROWS], text=["Arm"])
     if len(content.arms) > MOST_ROWS:
         print(f"({len(content.arms) - MOST_ROWS} more arms)")
+    rows = inference_rows(content)
+    if content.told and rows:
+        title = f"{content.name}: inference after adaptation"
+        print_table(title, INFERENCE, rows[:MOST_ROWS], text=INFERENCE[:2])
+        for line in inference_left_out(content):
+            print(f"left out: {line}")
     print(state_of(content))
     if content.declared is not None:
         print(declared(content))

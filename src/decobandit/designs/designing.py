@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +29,12 @@ from .characteristics import characterise, declarable
 from .endings import Endings, truth_values
 from .final_tests import final_test
 from .following import can_follow, follow
+from .inference import check_inference
 from .playing import play
 from .results import Calibrated, Characteristics, DesignResult, ScenarioResult
 
 POLICIES = (DEFAULT_POLICY, BASELINE_POLICY)  # where a design names none
+CHECKING = 2**30  # in seeds of trials that methods of inference are checked on
 FITTING = 2**31  # in seeds of trials that only thresholds are fitted on
 
 
@@ -88,6 +90,7 @@ def operating_characteristics(
     ties: TieRule = DEFAULT_TIES,
     tol: float = 1e-4,
     exact: bool | None = None,
+    inference: bool = False,
     workers: int | None = None,
     progress: Report | None = None,
 ) -> DesignResult:
@@ -110,6 +113,8 @@ def operating_characteristics(
         Relative gap of the prices, for policies that need them.
     exact : bool, optional
         True or False to follow all states or to simulate; by default exact where it takes seconds.
+    inference : bool
+        Whether to simulate bias and coverage of estimates and intervals, by method and arm.
     workers : int, optional
         Threads that compute.
     progress : callable, optional
@@ -146,6 +151,7 @@ def operating_characteristics(
             "ties": ties,
             "tol": tol,
             "exact": exact,
+            "inference": inference,
         }
         return _in_segment(problem, design=design, rng=design.seed, progress=progress, **settings)
     refuse_restless(problem, "designs")
@@ -154,7 +160,7 @@ def operating_characteristics(
         _check_exact(problem, design)
     check_asked(design)
     context = Context(problem, tol=tol, ties=ties, under_rules=True)
-    done = _Task(problem, design, exact, progress).compute(context, calibrate_to)
+    done = _Task(problem, design, exact, progress, inference).compute(context, calibrate_to)
     if not any(done.rows.values()):
         if done.interrupted:
             raise KeyboardInterrupt
@@ -235,6 +241,7 @@ class _Task:
     design: Design
     exact: bool | None
     progress: Report | None
+    inference: bool = False
 
     def compute(self, context: Context, alpha: float | None) -> _Finished:
         """Compute all policies; those that fail are left out, and Ctrl-C ends it."""
@@ -287,7 +294,18 @@ class _Task:
         ends, exact = self.ends(ruled, scenario, (number,))
         tested = final_test(ruled, ruled.rules.final_test, ends)
         seconds = clock.seconds()
-        return characterise(ruled, scenario.truth, ends, tested, exact=exact, seconds=seconds)
+        row = characterise(ruled, scenario.truth, ends, tested, exact=exact, seconds=seconds)
+        return self._with_inference(row, ruled, scenario, number) if self.inference else row
+
+    def _with_inference(
+        self, row: Characteristics, ruled: RuledPolicy, scenario: Scenario, number: int
+    ) -> Characteristics:
+        """Add bias and coverage of estimates and intervals, on trials of their own."""
+        seed = (self.design.seed, number, CHECKING)
+        null = is_null(self.problem, self.design, scenario)
+        draws = self.design.draws
+        checks, reasons = check_inference(ruled, scenario.truth, draws, seed, null=null)
+        return replace(row, inference=checks, inference_left_out=reasons)
 
     def ends(
         self, ruled: RuledPolicy, scenario: Scenario, seed: tuple[int, ...]

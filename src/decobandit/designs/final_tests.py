@@ -139,9 +139,12 @@ def fisher_p_values(pulls: Ints, good: Ints, control: int) -> Floats:
     return p_values
 
 
-def conditional_p_values(policy: RuledPolicy, ends: Endings) -> Floats:
-    """P-values of the exact test of the design itself, (S, 2); 1 for control."""
-    null = follow(policy, None)
+def conditional_p_values(policy: RuledPolicy, ends: Endings, null: Endings | None = None) -> Floats:
+    """P-values of the exact test of the design itself, (S, 2); 1 for control.
+
+    null: how trials end under a common rate.
+    """
+    null = follow(policy, None) if null is None else null
     assert policy.control is not None
     arm = 1 - policy.control
     both = Endings.joined([null, ends])

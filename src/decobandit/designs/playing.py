@@ -6,8 +6,8 @@ known in the order in which they were drawn, `delay` stages later.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -39,16 +39,36 @@ class _Trials:
         return _Trials(self.number[rows], pulls, *others)
 
 
+@dataclass(frozen=True, eq=False)
+class Course:
+    """What happened in each of E trials, stage by stage; T stages, K arms, N pulls at most."""
+
+    probabilities: Floats  # (E, T, K) of allocation; 0 after the end, and where they are not known
+    pulls: Ints  # (E, T, K)
+    totals: Floats  # (E, T, K) sums of the outcomes
+    outcomes: Floats  # (E, K, N) of every arm, pull by pull
+    counts: Ints  # (E, K) how many of these the trial has
+
+    @staticmethod
+    def joined(parts: Sequence[Course]) -> Course:
+        """Concatenate the trials of several parts."""
+        names = [one.name for one in fields(Course)]
+        return Course(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+
+
 def play(
     policy: RuledPolicy,
     truth: Truth | None,
     draws: int,
     seed: tuple[int, ...],
     progress: Report | None = None,
+    *,
+    courses: list[Course] | None = None,
 ) -> Endings:
     """How `draws` trials end, in their order; `seed` is the same for all policies of a scenario.
 
-    Without a truth, that of every trial is drawn from the priors.
+    Without a truth, that of every trial is drawn from the priors. `courses` receives what happened
+    in them.
     """
     problem = policy.problem
     most = problem.most_pulls if problem.repeat else problem.horizon
@@ -62,9 +82,11 @@ def play(
         drawn = _counts if problem.is_binary else drawn_statistics
         counts: npt.NDArray[Any] = drawn(outcomes, size, problem, truth, most)
         report = partial(_report, progress, policy, begin, size, draws)
-        played = _Chunk(policy, counts, choices)
+        played = _Chunk(policy, counts, choices, recorded=courses is not None)
         parts.append(played.played(report))
         guesses.append(played.guesses)
+        if courses is not None:
+            courses.append(played.course())
     known = [each for each in guesses if each is not None]
     mean = sum(known) / draws if len(known) == len(guesses) else None
     return replace(Endings.joined(parts), weight=np.full(draws, 1.0 / draws), guesses=mean)
@@ -150,9 +172,17 @@ class _Chunk:
     """Some trials of one policy."""
 
     def __init__(
-        self, policy: RuledPolicy, counts: npt.NDArray[Any], rng: np.random.Generator
+        self,
+        policy: RuledPolicy,
+        counts: npt.NDArray[Any],
+        rng: np.random.Generator,
+        *,
+        recorded: bool = False,
     ) -> None:
         self.policy, self.counts, self.rng = policy, counts, rng
+        self.recorded = recorded
+        # trials, probabilities if known, and pulls of every stage
+        self.stages: list[tuple[Ints, Floats | None, Ints]] = []
         self.width = max(group.model.width for group in policy.problem.groups)
         self.parts: list[Endings] = []
         # correct guesses of all trials so far; None where the law of the next arm is not known
@@ -196,6 +226,29 @@ class _Chunk:
         self._end(trials, np.zeros(len(trials.number), np.int8), None)
         return Endings.joined(self.parts).rows(np.argsort(np.concatenate(self.numbers)))
 
+    def course(self) -> Course:
+        """Return what happened in all trials, of which the stages were recorded."""
+        problem = self.policy.problem
+        cumulated = np.asarray(self.counts, dtype=float)
+        if not problem.is_binary:
+            models = [problem.groups[k].model for k in problem.group_of_arm]
+            totals = [
+                model.total(self.counts[:, k, :, : model.width]) for k, model in enumerate(models)
+            ]
+            cumulated = np.stack(totals, axis=1)
+        trials, arms = cumulated.shape[:2]
+        pulls = np.zeros((trials, problem.horizon, arms), np.int64)
+        probabilities = np.zeros(pulls.shape)
+        for stage, (number, chances, made) in enumerate(self.stages):
+            pulls[number, stage] = made
+            if chances is not None:
+                probabilities[number, stage] = chances
+        before = np.concatenate([np.zeros((trials, 1, arms), np.int64), pulls.cumsum(axis=1)], 1)
+        rows, columns = np.arange(trials)[:, None, None], np.arange(arms)
+        totals_of = np.diff(cumulated[rows, columns, before], axis=1)
+        outcomes = np.diff(cumulated, axis=2)
+        return Course(probabilities, pulls, totals_of, outcomes, pulls.sum(axis=1))
+
     def _ends(self, number: int) -> Ints:
         """Return the stage at which each trial ends, drawn; beyond all where it is known."""
         problem = self.policy.problem
@@ -217,12 +270,15 @@ class _Chunk:
         problem = self.policy.problem
         spent = None if problem.budget is None else trials.spent
         states = States(problem, stats, pending, trials.allowed, spent)
+        chances = None
         if self.guesses is None:
             pulls = self.policy.allocate_many(stage, states, self.rng)
         else:
             chances = self.policy.probabilities(stage, states, self.rng)
             self.guesses += float(chances.max(axis=1).sum())
             pulls = self.policy.in_units(chances, self.rng)
+        if self.recorded:
+            self.stages.append((trials.number, chances, pulls))
         given = (*trials.given, latest + pulls)[-(delay + 1) :]
         return replace(trials, given=given, spent=trials.spent + pulls @ problem.costs[stage])
 

@@ -94,7 +94,9 @@ def study_design(
     check_problem(problem)
     design = beside_equal(design)
     settings: dict[str, Any] = {"calibrate_to": calibrate_to, "ties": ties, "tol": tol}
-    result = operating_characteristics(problem, design, **settings, progress=progress)
+    result = operating_characteristics(
+        problem, design, **settings, inference=True, progress=progress
+    )
     rest = _Rest(problem, design, settings, progress)
     if result.interrupted:
         rest.left_out.append("bound and sensitivity to priors: interrupted")

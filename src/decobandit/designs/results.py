@@ -18,6 +18,26 @@ Errors = Mapping[str, float | SomeArms | None]
 
 
 @record_class()
+class InferenceCheck:
+    """Bias and coverage of one method for one arm, over simulated trials of the design."""
+
+    method: str = doc("observed, sequence, ipw, aipw, weighted, odds ratio or p-value.")
+    arm: str = doc("Name of the arm.")
+    trials: int = doc("Simulated trials in which the method gives a result.")
+    bias: float | None = doc("Mean of the estimate minus the truth; null without an estimate.")
+    bias_se: float | None = doc("Its standard error.")
+    below: float | None = doc(
+        "Share of estimates below the truth, ties by halves: 0.5 if it is median-unbiased."
+    )
+    coverage: float | None = doc(
+        "Share of 95% intervals that contain the truth; of a p-value the share above 0.05 in null "
+        "scenarios. Null without an interval."
+    )
+    coverage_se: float | None = doc("Its standard error.")
+    width: float | None = doc("Mean width of the intervals; null without one, and of odds ratios.")
+
+
+@record_class()
 class Characteristics:
     """Operating characteristics of a policy in a scenario.
 
@@ -78,11 +98,22 @@ class Characteristics:
         "5%, 50% and 95% quantiles of the money spent.", default=None
     )
 
+    inference: tuple[InferenceCheck, ...] = doc(
+        "Bias and coverage of estimates and intervals, by method and arm, simulated; empty unless "
+        "asked for.",
+        default=(),
+    )
+    inference_left_out: Mapping[str, str] = doc(
+        "Methods of inference that the design does not allow, with the reason.",
+        default_factory=dict,
+    )
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values; `x_se` is the standard error of `x`, where simulated."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         errors = values.pop("errors") or {}
         values |= {f"{name}_se": error for name, error in errors.items()}
+        values["inference"] = tuple(dict(vars(one)) for one in self.inference)
         return {key: _as_list(value) for key, value in values.items()}
 
 
@@ -132,7 +163,7 @@ class DesignResult(Tabular):
     """Operating characteristics of a design.
 
     Tables of `to_frame`: `policies`, one row for each policy in each scenario; `arms`, one for each
-    arm of these; `calibration`.
+    arm of these; `calibration`; `inference`, one for each method and arm, where it was asked for.
 
     Examples
     --------
@@ -201,7 +232,12 @@ class DesignResult(Tabular):
 
     def tables(self) -> Tables:
         """Columns by the name of the table."""
-        return {"policies": self._policies, "arms": self._arms, "calibration": self._calibration}
+        return {
+            "policies": self._policies,
+            "arms": self._arms,
+            "calibration": self._calibration,
+            "inference": self._inference,
+        }
 
     def _policies(self) -> Columns:
         return columns_of(
@@ -224,6 +260,16 @@ class DesignResult(Tabular):
             for k, arm in enumerate(self.problem.arms)
         )
 
+    def _inference(self) -> Columns:
+        names = ["scenario", "policy", *(one.name for one in fields(InferenceCheck))]
+        rows = (
+            {"scenario": scenario.name, "policy": row.policy, **vars(check)}
+            for scenario in self.scenarios
+            for row in scenario.policies
+            for check in row.inference
+        )
+        return columns_of(rows, names)
+
     def _calibration(self) -> Columns:
         names = [one.name for one in fields(Calibrated)]
         return columns_of((one.to_dict() for one in self.calibration), names)
@@ -233,15 +279,13 @@ def _single(tree: dict[str, Any]) -> dict[str, Any]:
     """Values that are not one per arm; those of several reasons by the name of each."""
     values = {key: value for key, value in tree.items() if not isinstance(value, list | dict)}
     return values | {
-        f"{key}_{reason}": chance
-        for key, value in tree.items()
-        if isinstance(value, dict)
-        for reason, chance in value.items()
+        f"stopped_by_{reason}": chance for reason, chance in tree["stopped_by"].items()
     }
 
 
 def _of_arm(tree: dict[str, Any], k: int) -> dict[str, Any]:
-    return {key: value[k] for key, value in tree.items() if isinstance(value, list)}
+    lists = ((key, value) for key, value in tree.items() if key != "inference")
+    return {key: value[k] for key, value in lists if isinstance(value, list)}
 
 
 def _as_list(value: object) -> object:

@@ -138,6 +138,37 @@ def _declared(scenario: ScenarioResult, arms: list[str], declares: str) -> Marku
     return _by_arm("Policy", names, [*overall, *arms], cells, caption=caption)
 
 
+INFERENCE = ["Method", "Arm", "Bias", "Below", "Cover", "Width"]
+
+
+def inference_rows(row: Characteristics) -> list[list[str]]:
+    """Return a row for each method and arm: bias, median bias, coverage and width."""
+    return [
+        [
+            one.method,
+            one.arm,
+            with_error(one.bias, one.bias_se or 0.0, 3),
+            with_error(one.below, 0.0, 3),
+            with_error(one.coverage, one.coverage_se or 0.0, 3),
+            with_error(one.width, 0.0, 3),
+        ]
+        for one in row.inference
+    ]
+
+
+def _inference(result: DesignResult) -> tuple[list[tuple[str, list[list[str]]]], list[str]]:
+    """Return tables by scenario, and what is left out of them."""
+    tables, reasons = list[tuple[str, list[list[str]]]](), dict[str, None]()
+    for scenario in result.scenarios:
+        rows = [[row.policy, *cells] for row in scenario.policies for cells in inference_rows(row)]
+        if rows:
+            tables.append((f"Scenario {scenario.name}", rows))
+        for row in scenario.policies:
+            for methods, reason in row.inference_left_out.items():
+                reasons[f"{row.policy}: {methods}: {reason}"] = None
+    return tables, list(reasons)
+
+
 def _by_arm(
     what: str, names: list[str], arms: list[str], cells: list[list[str]], caption: str = ""
 ) -> Markup:
@@ -279,6 +310,7 @@ def design_page(
     variants = sensitivity or {}
     sure = [one.confidence for one in result.calibration if one.confidence is not None]
     simulated = not _all_exact([result, *variants.values()])
+    inference, no_inference = _inference(result)
     return render_page(
         "design_report.html.j2",
         policy=POLICY,
@@ -301,6 +333,9 @@ def design_page(
         confidence=f"{max(sure):.0%}" if sure else None,
         sensitivity=_sensitivity(result, variants) if variants else [],
         fewer_draws={one.design.draws for one in variants.values()} if simulated else (),
+        inference=inference,
+        inference_titles=["Policy", *INFERENCE],
+        no_inference=no_inference,
         left_out=left_out,
         software=f"decobandit {__version__}, {_libraries()}",
         exact=_all_exact([result]),

@@ -111,6 +111,8 @@ class Ledger:
         self._look_alikes: dict[str, str] = {}  # subjects by `look_alike_keys`
         self.cancellations: list[Cancellation] = []
         self.courses: dict[str, Course] = {}  # by allocation
+        self.probabilities: dict[str, list[float]] = {}  # of all arms, where logged
+        self.waited = False  # whether arms were allocated while outcomes were pending
         self.corrections: list[Correction] = []
         self.changes: list[Change] = []  # of the trial as a whole, and unmaskings
         self.refused = 0  # events
@@ -499,6 +501,9 @@ class Ledger:
         if data.get("ahead"):
             self.ahead[slot_id] = None
         self.courses[slot_id] = Course(data["number"] + 1, event.by, event.at)
+        if data["decision"].get("probabilities"):
+            self.probabilities[slot_id] = data["decision"]["probabilities"]
+        self.waited |= any(self.open)
         self._remember_subject(subject, slot_id)
         if slot.state == "open":
             self.since[slot_id] = event.at

@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ..designs.inference import Inference
 from ..policies.comparison import compare_arms
 from ..problem import Arm, ArmModel, Problem, Rules, State, States
 from ..support import Floats
@@ -23,6 +24,7 @@ from ..support.records import doc, record_class
 from .allocations import Allocation, ArmPulls, kinds_of, parts_by_arm, tallies
 from .decider import LookResult, declared_arms, look_results
 from .errors import TrialError
+from .estimates import inference_of
 from .ledger import Ledger
 from .lists import STALE_AFTER, stale_limit
 from .requests import UNMASK_CATEGORIES, Change, Correction
@@ -373,6 +375,12 @@ class TrialReport(Standing):
     segments: tuple[SegmentReport, ...] = doc(
         "Results of every segment, each with its own looks; none in a trial without segments."
     )
+    inference: tuple[Inference, ...] = doc(
+        "Estimates that hold although outcomes chose the arms, by method and arm."
+    )
+    inference_left_out: dict[str, str] = doc(
+        "Methods of inference that are left out, with the reason."
+    )
 
 
 def report_of(
@@ -403,6 +411,9 @@ def report_of(
         arms = results_in_all(ledger, [one.arms for one in segments], at)
     else:
         arms = arm_results(ledger, at)
+    over = status.finished or status.stopped is not None
+    decider = None if segments else deciders(ledger)
+    inference, left_out = inference_of(ledger, decider, at, over=over)
     return TrialReport(
         **_shared(Standing, status),
         created_by=ledger.created_by,
@@ -431,6 +442,8 @@ def report_of(
         design_report=ledger.design_report,
         audit=AuditState(**_shared(AuditState, verified)),
         segments=segments,
+        inference=inference,
+        inference_left_out=left_out,
     )
 
 

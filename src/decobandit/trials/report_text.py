@@ -87,6 +87,9 @@ def trial_page(report: TrialReport) -> str:
         results=results(report),
         segments=[(one.name, segment_results(report, one)) for one in report.segments],
         looks=_looks(report),
+        inference=inference_rows(report),
+        inference_titles=INFERENCE,
+        no_inference=inference_left_out(report),
         shares=shares(report),
         deviation_line=_deviation_line(report),
         most_lines=MAX_LINES,
@@ -160,6 +163,25 @@ def result_tables(report: TrialReport) -> list[tuple[str, list[str], list[list[s
         mean = digits(arm.posterior_mean, 3)
         posterior.append([name, mean, interval(arm.credible_interval), *chances])
     return [("Observed", titles, observed), ("Posterior", POSTERIOR, posterior)]
+
+
+INFERENCE = ["Method", "Arm", "Estimate", "95% interval", "p"]
+
+
+def inference_rows(report: TrialReport) -> list[list[str]]:
+    """Return a row for each method and arm of inference after adaptation."""
+    rows = []
+    for one in report.inference:
+        ends = one.low, one.high
+        bounded = "–" if ends == (None, None) else " – ".join(digits(end, 3) for end in ends)
+        p_value = "–" if one.p_value is None else f"{one.p_value:.4f}"
+        rows.append([one.method, one.arm, digits(one.estimate, 3), bounded, p_value])
+    return rows
+
+
+def inference_left_out(report: TrialReport) -> list[str]:
+    """Return what is left out of inference, and why."""
+    return [f"{methods}: {reason}" for methods, reason in report.inference_left_out.items()]
 
 
 def _is_binary(report: TrialReport) -> bool:

@@ -13,7 +13,8 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from ...designs.forecasts import PolicyForecast
-from ...designs.results import Characteristics
+from ...designs.inference import Inference
+from ...designs.results import Characteristics, InferenceCheck
 from ...support.records import doc, record_class
 from ...trials import (
     Allocation,
@@ -345,7 +346,8 @@ class DesignOut(BaseModel):
 
 RECORDS = (
     *(Allocation, ArmPulls, ArmResult, ArmStatus, AuditState, CancellationCount, Change),
-    *(Characteristics, Correction, Event, LateOutcome, PolicyForecast, SegmentReport),
+    *(Characteristics, Correction, Event, Inference, InferenceCheck, LateOutcome),
+    *(PolicyForecast, SegmentReport),
     *(SegmentStatus, ShareBlock, StatusOut, Summary, TrialLimits, TrialReport),
 )
 _HIDDEN = {"Event": "body", "Characteristics": "errors"}  # fields that `to_dict` leaves out

@@ -1,0 +1,405 @@
+"""Inference after adaptation: estimates and intervals that hold although outcomes chose the arms.
+
+    sequence     confidence sequence of an arm's mean, for bounded outcomes: hedged capital with
+                 predictable bets (Waudby-Smith, Ramdas 2023). It holds at all times at once, so at
+                 whatever number of pulls the trial gives the arm
+    ipw, aipw    mean outcome over all stages, by the probability e with which the arm was drawn:
+                 plain inverse probabilities; augmented by the mean of earlier outcomes
+    weighted     the latter with weights sqrt(e), and a normal interval (Hadad et al. 2021)
+    odds ratio   two binary arms: given the pulls of both and the good outcomes of both together,
+                 the good outcomes of one have a law with one parameter, the odds ratio, whose
+                 coefficients follow from the design. Median-unbiased estimate, exact interval
+    p-value      two binary arms: the conditional exact test of equal rates (`final_tests.py`)
+    observed     the rate, or mean, with the interval of Clopper and Pearson: not valid here, for
+                 comparison
+
+All trials are computed side by side: E trials, T stages, K arms.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from ..policies import BASELINE_POLICY, RuledPolicy
+from ..problem import Truth, has_unknown_means
+from ..support import Floats, Ints
+from ..support.records import doc, record_class
+from .endings import Endings, Flags, chance_se, mean_and_error, truth_values
+from .final_tests import conditional_p_values
+from .following import can_follow, follow
+from .playing import Course, play
+from .results import InferenceCheck
+
+LEVEL = 0.95
+TRUNCATION = 0.5  # a bet risks at most this part of the capital
+HALVINGS = 40  # of the interval that an end is searched in
+MAX_LOG_ODDS = 40.0
+TRIALS = 1000  # that are simulated to check the methods
+MAX_ELEMENTS = 20_000_000  # trials times stages times arms
+MIN_TRIALS = 100
+MAX_LAW_PULLS = 150  # of a design whose law is followed for the exact methods: seconds
+MAX_TRIAL_PULLS = 100  # the same where a page waits for it
+WEIGHTED, EXACT = "ipw, aipw, weighted", "odds ratio, p-value"  # left out together
+NOT_DRAWN = "the policy does not draw its arms: a floor in the design makes it"
+
+
+class Estimates(NamedTuple):
+    """Estimates of all arms in all trials, (E, K) each; nan where there is none."""
+
+    estimate: Floats
+    low: Floats
+    high: Floats
+
+
+@record_class()
+class Inference:
+    """Estimate for one arm of a trial that holds although outcomes chose the arms."""
+
+    method: str = doc("sequence, ipw, aipw, weighted, odds ratio or p-value.")
+    arm: str = doc("Name of the arm.")
+    estimate: float | None = doc(
+        "Of the mean outcome, or of the odds ratio to the other arm; null where there is none."
+    )
+    low: float | None = doc("Lower end of the 95% interval; null without one.")
+    high: float | None = doc("Upper end; null without one, or if it is infinite.")
+    p_value: float | None = doc("Of the exact conditional test.", default=None)
+
+
+# -- which methods a design allows ----------------------------------------------------------------
+
+
+def left_out(policy: RuledPolicy, most_pulls: int = MAX_LAW_PULLS) -> dict[str, str]:
+    """Return the methods that a design does not allow, with the reason."""
+    problem, reasons = policy.problem, dict[str, str]()
+    models = [group.model for group in problem.groups]
+    if not has_unknown_means(problem):
+        return {"all methods": "arms have states of their own, and no mean to estimate"}
+    if not all(np.isfinite(model.mean_range).all() for model in models):
+        reasons["sequence"] = "outcomes are not bounded"
+    if problem.pulls_per_stage > 1:
+        reasons[WEIGHTED] = "a stage has several pulls"
+    elif not (policy.randomised or _in_blocks(policy)):
+        reasons[WEIGHTED] = NOT_DRAWN
+    elif not policy.has_probabilities or problem.budget is not None:
+        reasons[WEIGHTED] = "the probabilities of the policy are not known"
+    exact = _no_law(policy, most_pulls)
+    if exact:
+        reasons[EXACT] = exact
+    elif policy.control is None:
+        reasons["p-value"] = "the design has no control arm"
+    return reasons
+
+
+def _in_blocks(policy: RuledPolicy) -> bool:
+    """Whether all arms are drawn in permuted blocks."""
+    return policy.name == BASELINE_POLICY and policy.rules.block is not None
+
+
+def _no_law(policy: RuledPolicy, most_pulls: int) -> str:
+    """Return why the design has no law of its final states here; empty where it has one."""
+    problem = policy.problem
+    if problem.n_arms != 2 or not problem.is_binary:
+        return "not two arms with good and bad outcomes"
+    if problem.pulls_per_stage > 1 or policy.rules.delay or problem.may_wait:
+        return "not one pull per stage with its outcome known before the next"
+    if problem.random_horizon is not None:
+        return "the horizon is random"
+    if problem.horizon > most_pulls or not can_follow(policy):
+        return "the states are too many, or the probabilities of the policy are not known"
+    return ""
+
+
+# -- confidence sequences of bounded outcomes ------------------------------------------------------
+
+
+def confidence_sequence(
+    outcomes: Floats, counts: Ints, ends: tuple[float, float] = (0.0, 1.0)
+) -> tuple[Floats, Floats]:
+    """Return the ends (R,) of 95% confidence sequences at the last outcome, all times intersected.
+
+    outcomes (R, N) between `ends`, in order; counts (R,): how many of a row there are.
+    """
+    least, most = ends
+    scaled = (outcomes - least) / (most - least)
+    alive = np.arange(outcomes.shape[1]) < counts[:, None]
+    low = _lower_end(scaled, alive)
+    high = 1.0 - _lower_end(1.0 - scaled, alive)
+    return least + (most - least) * low, least + (most - least) * high
+
+
+def _lower_end(x: Floats, alive: Flags) -> Floats:
+    """Return the largest mean (R,) at which the bets that it is larger have won 2 / alpha.
+
+    The capital falls with the mean, so that the end is found by bisection.
+    """
+    bets = _bets(x)
+    goal = np.log(2.0 / (1.0 - LEVEL))
+    low, high = np.zeros(len(x)), np.ones(len(x))
+    for _ in range(HALVINGS):
+        mean = ((low + high) / 2.0)[:, None]
+        gain = np.log1p(np.minimum(bets, TRUNCATION / mean) * (x - mean))
+        capital = np.cumsum(np.where(alive, gain, 0.0), axis=1).max(axis=1, initial=0.0)
+        won = capital >= goal
+        low, high = np.where(won, mean[:, 0], low), np.where(won, high, mean[:, 0])
+    return low
+
+
+def _bets(x: Floats) -> Floats:
+    """Return bets (R, N) by the variance of earlier outcomes, as if one of 1/2 came before."""
+    t = np.arange(1, x.shape[1] + 1)
+    mean = (0.5 + np.cumsum(x, axis=1)) / (t + 1)
+    variance = (0.25 + np.cumsum((x - mean) ** 2, axis=1)) / (t + 1)
+    before = np.concatenate([np.full((len(x), 1), 0.25), variance[:, :-1]], axis=1)
+    return np.asarray(np.sqrt(2.0 * np.log(2.0 / (1.0 - LEVEL)) / (before * t * np.log1p(t))))
+
+
+# -- weighting by allocation probabilities ---------------------------------------------------------
+
+
+def weighted(course: Course, prior_means: Floats) -> dict[str, Estimates]:
+    """Return estimates by inverse probabilities.
+
+    Stages at which an arm could not be drawn have no weight for it.
+    """
+    drawn = course.probabilities > 0.0
+    e = np.where(drawn, course.probabilities, 1.0)
+    made = course.pulls > 0
+    pulls = np.cumsum(course.pulls, axis=1) - course.pulls
+    totals = np.cumsum(course.totals, axis=1) - course.totals
+    guess = (prior_means + totals) / (1.0 + pulls)
+    augmented = guess + np.where(made, (course.totals - guess) / e, 0.0)
+    never = (course.pulls.sum(axis=1) == 0) | (drawn.sum(axis=1) < 2)
+    none = np.full(never.shape, np.nan)
+
+    def mean(scores: Floats, weight: Floats) -> tuple[Floats, Floats]:
+        """Return the weighted mean and its standard error, (E, K)."""
+        total = np.where(never, np.nan, weight.sum(axis=1))
+        average = (weight * scores).sum(axis=1) / total
+        squares = (weight * (scores - average[:, None])) ** 2
+        return average, np.sqrt(squares.sum(axis=1)) / total
+
+    stages = drawn.astype(float)
+    ipw, _ = mean(np.where(made, course.totals / e, 0.0), stages)
+    aipw, _ = mean(augmented, stages)
+    centre, error = mean(augmented, np.where(drawn, np.sqrt(e), 0.0))
+    wide = _normal_quantile() * error
+    return {
+        "ipw": Estimates(ipw, none, none),
+        "aipw": Estimates(aipw, none, none),
+        "weighted": Estimates(centre, centre - wide, centre + wide),
+    }
+
+
+def _normal_quantile() -> float:
+    from scipy.special import ndtri  # late: scipy takes half a second to load
+
+    return float(ndtri((1.0 + LEVEL) / 2.0))
+
+
+# -- two binary arms, exactly ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class OddsRatioLaw:
+    """Law of the good outcomes of one arm, given the pulls of both arms and all good outcomes.
+
+    P(g | n, m, s) is in proportion to C(n, g, m, s - g) ratio^g, where C counts the ways of the
+    design to end there, weighted by its allocation probabilities.
+    """
+
+    arm: int
+    given: Ints  # (S,) code of pulls and good outcomes, ascending
+    good: Ints  # (S,) good outcomes of the arm, ascending where the code is the same
+    weight: Floats  # (S,) logarithm of C, up to a term of the code
+
+    @classmethod
+    def of(cls, null: Endings, arm: int) -> OddsRatioLaw:
+        """Read the law off the endings under a common rate."""
+        good = null.stats[:, :, 0].astype(np.int64)
+        code = _code(null.pulls, good)
+        order = np.lexsort((good[:, arm], code))
+        return cls(arm, code[order], good[order, arm], np.log(null.weight[order]))
+
+    def estimates(self, pulls: Ints, good: Ints) -> Estimates:
+        """Return the median-unbiased estimate and the interval of each trial, (E,)."""
+        codes, place = np.unique(
+            np.column_stack([_code(pulls, good), good[:, self.arm]]), axis=0, return_inverse=True
+        )
+        found = self._of_states(codes[:, 0], codes[:, 1])
+        return Estimates(*(column[place.reshape(-1)] for column in found))
+
+    def _of_states(self, code: Ints, seen: Ints) -> Estimates:
+        first = np.searchsorted(self.given, code)
+        size = np.searchsorted(self.given, code, side="right") - first
+        every = np.arange(size.max(initial=1))
+        there = every < size[:, None]
+        at = np.minimum(first[:, None] + every, len(self.given) - 1)
+        good = np.where(there, self.good[at], 0)
+        weight = np.where(there, self.weight[at], -np.inf)
+        last = first + np.maximum(size, 1) - 1
+        inside = size > 0
+        is_least = inside & (seen == self.good[np.minimum(first, len(self.good) - 1)])
+        is_most = inside & (seen == self.good[np.minimum(last, len(self.good) - 1)])
+
+        def root(tail: float, above: bool) -> Floats:
+            """Return the log odds ratio at which P(as many or more, or fewer) is `tail`."""
+            beyond = there & (good >= seen[:, None] if above else good <= seen[:, None])
+            return _bisected(weight, good, beyond, tail, above)
+
+        tail = (1.0 - LEVEL) / 2.0
+        low = np.where(is_least, -np.inf, root(tail, True))
+        high = np.where(is_most, np.inf, root(tail, False))
+        from_above, from_below = root(0.5, True), root(0.5, False)
+        middle = np.where(is_least, from_below, (from_above + from_below) / 2.0)
+        middle = np.where(is_most, from_above, middle)
+        alone = (is_least & is_most) | ~inside
+        low, high = np.where(inside, low, np.nan), np.where(inside, high, np.nan)
+        return Estimates(*np.exp([np.where(alone, np.nan, middle), low, high]))
+
+
+def _code(pulls: Ints, good: Ints) -> Ints:
+    base = 1 << 20
+    return np.asarray((pulls[:, 0] * base + pulls[:, 1]) * base + good.sum(axis=1))
+
+
+def _bisected(weight: Floats, good: Ints, beyond: Flags, tail: float, rises: bool) -> Floats:
+    """Return the parameter (S,) at which the tail `beyond` has this probability."""
+    low, high = np.full(len(weight), -MAX_LOG_ODDS), np.full(len(weight), MAX_LOG_ODDS)
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2.0
+        log = weight + middle[:, None] * good
+        chance = np.exp(log - log.max(axis=1, keepdims=True))
+        larger = (chance * beyond).sum(axis=1) / chance.sum(axis=1) > tail
+        too_high = larger if rises else ~larger
+        low, high = np.where(too_high, low, middle), np.where(too_high, middle, high)
+    return np.asarray((low + high) / 2.0)
+
+
+# -- all methods -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Exact:
+    """The exact methods of one design of two arms."""
+
+    policy: RuledPolicy
+    null: Endings
+
+    @property
+    def arm(self) -> int:
+        """The arm whose odds are divided by those of the other: not control."""
+        return 1 if self.policy.control is None else 1 - self.policy.control
+
+    def odds_ratio(self, pulls: Ints, good: Ints, arm: int | None = None) -> Estimates:
+        """Return the ratio of the odds of an arm to those of the other in each trial, (E,)."""
+        of = self.arm if arm is None else arm
+        return OddsRatioLaw.of(self.null, of).estimates(pulls, good)
+
+    def p_values(self, ends: Endings) -> Floats:
+        """Return the p-value of each trial, (E,)."""
+        return conditional_p_values(self.policy, ends, self.null)[:, self.arm]
+
+
+@lru_cache(maxsize=16)
+def exact_methods(policy: RuledPolicy) -> Exact:
+    """Follow a design of two arms under a common rate."""
+    return Exact(policy, follow(policy, None))
+
+
+def estimates_of(
+    policy: RuledPolicy, course: Course, reasons: dict[str, str]
+) -> dict[str, Estimates]:
+    """Return the estimates of the arms' means by every method that is not left out."""
+    problem = policy.problem
+    models = [problem.groups[k].model for k in problem.group_of_arm]
+    counts = course.counts
+    trials, arms = counts.shape
+    none = np.full((trials, arms), np.nan)
+    sums = np.where(
+        np.arange(course.outcomes.shape[2]) < counts[..., None], course.outcomes, 0.0
+    ).sum(axis=2)
+    rate = np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
+    low, high = _clopper_pearson(sums, counts) if problem.is_binary else (none, none)
+    found = {"observed": Estimates(rate, low, high)}
+    if "sequence" not in reasons:
+        low, high = none.copy(), none.copy()
+        for k, model in enumerate(models):
+            rows = course.outcomes[:, k], counts[:, k]
+            low[:, k], high[:, k] = confidence_sequence(*rows, model.mean_range)
+        found["sequence"] = Estimates(none, low, high)
+    if WEIGHTED not in reasons:
+        means = [float(model.mean(np.array(model.initial(), dtype=float))) for model in models]
+        found |= weighted(course, np.array(means))
+    return found
+
+
+def _clopper_pearson(good: Floats, pulls: Ints) -> tuple[Floats, Floats]:
+    from scipy.special import betaincinv
+
+    tail, bad = (1.0 - LEVEL) / 2.0, pulls - good
+    low = np.where(good > 0, betaincinv(np.maximum(good, 1), bad + 1, tail), 0.0)
+    high = np.where(bad > 0, betaincinv(good + 1, np.maximum(bad, 1), 1.0 - tail), 1.0)
+    return np.where(pulls > 0, low, np.nan), np.where(pulls > 0, high, np.nan)
+
+
+# -- checks by simulation of the design ------------------------------------------------------------
+
+
+def check_inference(
+    policy: RuledPolicy, truth: Truth, draws: int, seed: tuple[int, ...], *, null: bool
+) -> tuple[tuple[InferenceCheck, ...], dict[str, str]]:
+    """Return bias and coverage of all methods over simulated trials; and what is left out."""
+    problem, reasons = policy.problem, left_out(policy)
+    trials = min(draws, TRIALS, MAX_ELEMENTS // (problem.most_pulls * problem.n_arms))
+    if "all methods" in reasons or trials < min(draws, MIN_TRIALS):
+        return (), reasons or {"all methods": "trials are too long, or arms too many"}
+    courses = list[Course]()
+    ends = play(policy, truth, trials, seed, courses=courses)
+    course = Course.joined(courses)
+    means, names = truth_values(problem, truth), [arm.name for arm in problem.arms]
+    rows = [
+        _checked(method, names[k], Estimates(*(column[:, k] for column in found)), means[k])
+        for method, found in estimates_of(policy, course, reasons).items()
+        for k in range(problem.n_arms)
+    ]
+    if EXACT not in reasons:
+        exact = exact_methods(policy)
+        p = np.array(means)
+        if ((p > 0.0) & (p < 1.0)).all():
+            odds = p / (1.0 - p)
+            ratio = odds[exact.arm] / odds[1 - exact.arm]
+            found = exact.odds_ratio(ends.pulls, ends.stats[:, :, 0].astype(np.int64))
+            rows.append(_checked("odds ratio", names[exact.arm], found, ratio))
+        if null and "p-value" not in reasons:
+            rows.append(_p_value_check(names[exact.arm], exact.p_values(ends)))
+    return tuple(rows), reasons
+
+
+def _checked(method: str, arm: str, found: Estimates, truth: float) -> InferenceCheck:
+    """Return bias and coverage of estimates and intervals, (E,) each, of one quantity."""
+    estimated, bounded = ~np.isnan(found.estimate), ~np.isnan(found.low)
+    bias = bias_se = below = coverage = coverage_se = width = None
+    if estimated.any():
+        off = found.estimate[estimated] - truth
+        below = float((off < 0.0).mean() + 0.5 * (off == 0.0).mean())
+        if method != "odds ratio" and len(off) > 1:  # its mean may be infinite
+            bias, bias_se = mean_and_error(off)
+    if bounded.any():
+        low, high = found.low[bounded], found.high[bounded]
+        covered = np.asarray((low <= truth) & (truth <= high)).mean()
+        coverage, coverage_se = float(covered), float(chance_se(np.asarray(covered), len(low)))
+        width = None if method == "odds ratio" else float(np.mean(high - low))
+    trials = int((estimated | bounded).sum())
+    return InferenceCheck(method, arm, trials, bias, bias_se, below, coverage, coverage_se, width)
+
+
+def _p_value_check(arm: str, p_values: Floats) -> InferenceCheck:
+    """Return the share of p-values above 0.05, where both rates are equal."""
+    above = np.asarray((p_values > 1.0 - LEVEL).mean())
+    share, error = float(above), float(chance_se(above, len(p_values)))
+    none = (None, None, None)
+    return InferenceCheck("p-value", arm, len(p_values), *none, share, error, None)
