@@ -173,7 +173,7 @@ def test_what_takes_too_long_is_ended(kind: Kind) -> None:
 
 def test_memory_is_refused_beyond_what_is_available(monkeypatch: pytest.MonkeyPatch) -> None:
     worker_process._end_idle()
-    start = "from decobandit.support import machine; machine.memory_left = lambda groups: 2**28"
+    start = "from decobandit.support import machine; machine.memory_left = lambda: 2**28"
     site = f"{start}\nfrom {worker_process.__name__} import run_jobs; run_jobs([])"
     popen = worker_process.subprocess.Popen
 

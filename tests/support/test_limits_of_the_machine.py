@@ -75,7 +75,7 @@ def tree(folder: Path, membership: str, files: dict[str, str]) -> tuple[Path, Pa
 def test_memory_that_control_groups_leave(
     tmp_path: Path, membership: str, files: dict[str, str], left: int | None
 ) -> None:
-    assert machine.memory_left(machine.memory_groups(*tree(tmp_path, membership, files))) == left
+    assert machine.memory_left(*tree(tmp_path, membership, files)) == left
 
 
 @pytest.mark.parametrize(
@@ -107,18 +107,18 @@ def test_processors_that_control_groups_leave(
 
 
 def test_a_machine_without_control_groups_has_no_limit(tmp_path: Path) -> None:
-    assert machine.memory_groups(tmp_path / "none", tmp_path) == []
+    assert machine.memory_left(tmp_path / "none", tmp_path) is None
     assert machine.cpu_limit(tmp_path / "none", tmp_path) is None
 
 
 def test_the_smaller_of_machine_and_group_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "memory_left", lambda groups: None)
+    monkeypatch.setattr(machine, "memory_left", lambda: None)
     everything = available_bytes()
     assert everything > 10**7
-    monkeypatch.setattr(machine, "memory_left", lambda groups: 10**6)
+    monkeypatch.setattr(machine, "memory_left", lambda: 10**6)
     assert available_bytes() == 10**6
     assert limit_bytes() == 700_000
-    monkeypatch.setattr(machine, "memory_left", lambda groups: 2**62)
+    monkeypatch.setattr(machine, "memory_left", lambda: 2**62)
     assert available_bytes() <= 2**50
 
 
@@ -126,8 +126,8 @@ def test_what_is_left_is_read_anew_each_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = {"a/memory.max": "5000", "a/memory.current": "2000"}
-    groups = machine.memory_groups(*tree(tmp_path, "0::/a\n", files))
-    monkeypatch.setattr(machine, "_own_groups", lambda: groups)
+    place = tree(tmp_path, "0::/a\n", files)
+    monkeypatch.setattr(machine.memory_left, "__defaults__", place)
     assert available_bytes() == 3000
     tree(tmp_path, "0::/a\n", {"a/memory.current": "4500"})
     assert available_bytes() == 500
@@ -142,9 +142,9 @@ def test_what_needs_more_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_processors_are_those_that_the_process_may_use(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers.os, "sched_getaffinity", lambda pid: {0, 3, 5}, raising=False)
-    monkeypatch.setattr(workers, "_cpu_limit", lambda: None)
+    monkeypatch.setattr(workers, "cpu_limit", lambda: None)
     assert workers.available_workers() == 3
-    monkeypatch.setattr(workers, "_cpu_limit", lambda: 2)
+    monkeypatch.setattr(workers, "cpu_limit", lambda: 2)
     assert workers.available_workers() == 2
-    monkeypatch.setattr(workers, "_cpu_limit", lambda: 8)
+    monkeypatch.setattr(workers, "cpu_limit", lambda: 8)
     assert workers.available_workers() == 3

@@ -13,7 +13,6 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from .errors import TooLarge
@@ -23,61 +22,38 @@ TREES = Path("/sys/fs/cgroup")
 UNLIMITED = 2**60  # bytes; version 1 writes a huge number where there is no limit
 
 
-@dataclass(frozen=True)
-class MemoryGroup:
-    """A group with a memory limit, and the file names of its version."""
-
-    folder: Path
-    limit: str
-    usage: str
-    inactive: str  # files that were read once, in memory.stat
-
-    @property
-    def limited(self) -> bool:
-        most = _number(self.folder / self.limit)
-        return most is not None and most < UNLIMITED
-
-    @property
-    def left(self) -> int | None:
-        """Bytes that it has left; None where it is gone or has no limit any more."""
-        most, used = _number(self.folder / self.limit), _number(self.folder / self.usage)
-        if most is None or used is None:
-            return None
-        # what was read once stays in memory until that is needed: it does not count
-        words = (line.split() for line in _lines(self.folder / "memory.stat"))
-        cached = next((int(pair[1]) for pair in words if pair[:1] == [self.inactive]), 0)
-        return max(most - max(used - cached, 0), 0)
+MEMORY_FILES = {  # limit, use, and what of it is files that were read once, by version
+    "": ("memory.max", "memory.current", "inactive_file"),
+    "memory": ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+}
 
 
-def memory_groups(membership: Path = MEMBERSHIP, trees: Path = TREES) -> list[MemoryGroup]:
-    """Return the groups that limit the memory of this process."""
-    names = {
-        "": ("memory.max", "memory.current", "inactive_file"),
-        "memory": ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
-    }
-    groups = (
-        MemoryGroup(folder, *group_name)
-        for resource, group_name in names.items()
-        for folder in _groups(resource, membership, trees)
-    )
-    return [group for group in groups if group.limited]
-
-
-def memory_left(groups: list[MemoryGroup]) -> int | None:
-    """Return the bytes left in these groups, or None without a limit."""
-    left = [group.left for group in groups]
+def memory_left(membership: Path = MEMBERSHIP, trees: Path = TREES) -> int | None:
+    """Return the bytes that the groups of this process have left, or None without a limit."""
+    left = [
+        _left(group, *names)
+        for resource, names in MEMORY_FILES.items()
+        for group in _groups(resource, membership, trees)
+    ]
     return min((number for number in left if number is not None), default=None)
 
 
+def _left(group: Path, limit: str, usage: str, inactive: str) -> int | None:
+    most, used = _number(group / limit), _number(group / usage)
+    if most is None or most >= UNLIMITED or used is None:
+        return None
+    # what was read once stays in memory until that is needed: it does not count
+    words = (line.split() for line in _lines(group / "memory.stat"))
+    cached = next((int(pair[1]) for pair in words if pair[:1] == [inactive]), 0)
+    return max(most - max(used - cached, 0), 0)
+
+
+@functools.cache
 def cpu_limit(membership: Path = MEMBERSHIP, trees: Path = TREES) -> int | None:
-    """Return the processors allowed to this process, rounded up, or None."""
-    shares = [
-        *(_words(group / "cpu.max") for group in _groups("", membership, trees)),
-        *(
-            _words(group / "cpu.cfs_quota_us") + _words(group / "cpu.cfs_period_us")
-            for group in _groups("cpu", membership, trees)
-        ),
-    ]
+    """Return the processors allowed to this process, rounded up, or None; read once."""
+    shares = [_words(group / "cpu.max") for group in _groups("", membership, trees)]
+    for group in _groups("cpu", membership, trees):
+        shares.append(_words(group / "cpu.cfs_quota_us") + _words(group / "cpu.cfs_period_us"))
     limits = [_processors(share) for share in shares]
     return min((limit for limit in limits if limit is not None), default=None)
 
@@ -130,14 +106,8 @@ def available_bytes() -> int:
     import psutil  # late: most commands never ask
 
     machine = int(psutil.virtual_memory().available)
-    left = memory_left(_own_groups())
+    left = memory_left()
     return machine if left is None else min(machine, left)
-
-
-@functools.cache
-def _own_groups() -> list[MemoryGroup]:
-    """Return the memory groups, read once per process."""
-    return memory_groups()
 
 
 def limit_bytes() -> int:

@@ -137,40 +137,15 @@ def show_progress() -> Iterator[Report | None]:
 
 def _bars() -> Bars:
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        ProgressColumn,
-        Task,
-        TaskProgressColumn,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+    from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bars
     from rich.table import Column
-    from rich.text import Text
-
-    class WhereKnown(ProgressColumn):
-        """One column where the end is known, another where it is not."""
-
-        def __init__(
-            self, is_known: ProgressColumn, open_end: ProgressColumn | None = None
-        ) -> None:
-            super().__init__()
-            self._known, self._open_end = is_known, open_end
-
-        def __call__(self, task: Task) -> object:  # type: ignore[override]
-            column = self._open_end if task.total is None else self._known
-            return Text("") if column is None else column(task)
-
-        def render(self, task: Task) -> Text:
-            raise NotImplementedError
 
     return Bars(
         TextColumn("{task.description}", markup=False),
-        WhereKnown(BarColumn()),
-        WhereKnown(TaskProgressColumn()),
-        WhereKnown(TimeRemainingColumn(), TimeElapsedColumn()),
+        BarColumn(bar_width=10),
+        TaskProgressColumn(),
+        TimeRemainingColumn(),
         # wraps: a terminal of 80 columns is to show the gap too
         TextColumn("{task.fields[note]}", markup=False, table_column=Column()),
         console=Console(stderr=True),

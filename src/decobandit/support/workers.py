@@ -46,13 +46,7 @@ def available_workers() -> int:
         mine = len(os.sched_getaffinity(0))
     except AttributeError:  # not every system has it
         mine = os.cpu_count() or 1
-    return min(mine, _cpu_limit() or mine)
-
-
-@functools.cache
-def _cpu_limit() -> int | None:
-    """Return the CPU limit, read once per process."""
-    return cpu_limit()
+    return min(mine, cpu_limit() or mine)
 
 
 def worker_count(workers: int | None = None, *, most: int | None = None) -> int:
