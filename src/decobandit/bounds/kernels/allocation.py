@@ -24,6 +24,7 @@ Notations
 The arms are adjacent: a stage of all of them, which share its price, is one run of numbers.
 """
 
+from heapq import heappop, heappush
 from typing import NamedTuple
 
 import numpy as np
@@ -264,21 +265,19 @@ def two_arms(gain, W, pulls):
 
 
 class Nodes(NamedTuple):
-    """Nodes of a search, how to find them, and a heap of those that are open."""
+    """Nodes of a search, and how to find them."""
 
     pulls: npt.NDArray[np.int16]  # (nodes, K)
     stage: npt.NDArray[np.int16]  # (nodes,)
     value: Floats  # (nodes,) of the best path so far
     open: npt.NDArray[np.bool_]  # (nodes,)
     slot: npt.NDArray[np.int32]  # hash table of nodes, -1 where there is none
-    key: Floats  # heap: largest bound first
-    node: npt.NDArray[np.int32]  # heap
-    size: npt.NDArray[np.int64]  # (2,): nodes, entries of the heap
+    size: npt.NDArray[np.int64]  # (1,)
 
 
 @compiled(inline="always")
 def empty_nodes(nodes, K):
-    """Allocate room for that many nodes; each may be entered twice into the heap."""
+    """Allocate room for that many nodes."""
     slots = 4
     while slots < 2 * nodes:
         slots *= 2
@@ -288,9 +287,7 @@ def empty_nodes(nodes, K):
         np.empty(nodes),
         np.empty(nodes, np.bool_),
         np.full(slots, -1, np.int32),
-        np.empty(2 * nodes),
-        np.empty(2 * nodes, np.int32),
-        np.zeros(2, np.int64),
+        np.zeros(1, np.int64),
     )
 
 
@@ -318,37 +315,6 @@ def find(nodes, pulls, stage):
     return new
 
 
-@compiled
-def push(nodes, key, node):
-    """Enter a node into the heap."""
-    i = nodes.size[1]
-    nodes.size[1] += 1
-    nodes.open[node] = True
-    while i > 0 and nodes.key[(i - 1) // 2] < key:
-        nodes.key[i], nodes.node[i] = nodes.key[(i - 1) // 2], nodes.node[(i - 1) // 2]
-        i = (i - 1) // 2
-    nodes.key[i], nodes.node[i] = key, node
-
-
-@compiled(inline="always")
-def pop(nodes):
-    """Take the largest key from the heap: (key, node)."""
-    key, node = nodes.key[0], nodes.node[0]
-    nodes.size[1] -= 1
-    size = nodes.size[1]
-    last, node_of_last, i = nodes.key[size], nodes.node[size], 0
-    while 2 * i + 1 < size:
-        j = 2 * i + 1
-        if j + 1 < size and nodes.key[j + 1] > nodes.key[j]:
-            j += 1
-        if nodes.key[j] <= last:
-            break
-        nodes.key[i], nodes.node[i] = nodes.key[j], nodes.node[j]
-        i = j
-    nodes.key[i], nodes.node[i] = last, node_of_last
-    return key, node
-
-
 @compiled(inline="always")
 def next_choice(chosen, K, apart):
     """Step to the next multiset (apart 0) or set (apart 1) of arms; False after the last."""
@@ -365,7 +331,7 @@ def next_choice(chosen, K, apart):
 
 
 @compiled(inline="always")
-def expand(nodes, parent, gain, W, m, to_come, deeper, least):
+def expand(nodes, heap, parent, gain, W, m, to_come, deeper, least):
     """Open every node that m units lead to, where it may be better than `least`.
 
     to_come: prices of the stages after this one. deeper: added to bounds at every stage, so that
@@ -401,8 +367,8 @@ def expand(nodes, parent, gain, W, m, to_come, deeper, least):
             for a in chosen:
                 pulls[a] -= 1
             if value > nodes.value[child]:
-                nodes.value[child] = value
-                push(nodes, key, child)
+                nodes.value[child], nodes.open[child] = value, True
+                heappush(heap, (-key, child))
         units[:] = 0
         proceed = next_choice(chosen, K, apart)
 
@@ -422,10 +388,11 @@ def search(gain, pulls, nu, W, least, upper, pops, choices):
         to_come[t] = to_come[t + 1] + pulls[t] * nu[t]
     nodes = empty_nodes(min(pops * choices + 2, max(MAX_NODES, choices + 2)), K)
     root = find(nodes, np.zeros(K, np.int16), ZERO)
-    nodes.value[root] = 0.0
-    push(nodes, upper, root)
-    while nodes.size[1] > 0:
-        key, node = pop(nodes)
+    nodes.value[root], nodes.open[root] = 0.0, True
+    heap = [(-upper, root)]
+    while len(heap) > 0:
+        below, node = heappop(heap)
+        key = -below
         if key <= least + close:
             break
         if not nodes.open[node]:  # already expanded
@@ -436,10 +403,10 @@ def search(gain, pulls, nu, W, least, upper, pops, choices):
                 value += W[row(T, U) + nodes.pulls[node, a], a]
             return max(value, least), True
         full = nodes.size[0] + choices > nodes.value.shape[0]
-        if pops == 0 or full or nodes.size[1] + choices > nodes.key.shape[0]:
+        if pops == 0 or full:
             return min(key, upper), False
         pops -= 1
         nodes.open[node] = False
         t = nodes.stage[node]
-        expand(nodes, node, gain, W, pulls[t], to_come[t + 1], close / T, least)
+        expand(nodes, heap, node, gain, W, pulls[t], to_come[t + 1], close / T, least)
     return least, True
