@@ -8,7 +8,6 @@ import pytest
 
 from decobandit.bounds import (
     bound,
-    bounds_at_prices,
     compare_by_simulation,
     compare_exactly,
     compare_gaps,
@@ -99,7 +98,7 @@ def test_policies_that_reach_too_many_states_are_refused_before_the_dual_is_solv
         (lambda c: compare_gaps(c, NAMES, per_draw=0), "per_draw: 0"),
         (lambda c: follow_by_name(c, "deco", rng=-1), "seed: -1"),
         (lambda c: follow_by_name(c, "deco", truth=(2.0, 0.1, 0.1)), "2.0 is not allowed"),
-        (lambda c: bounds_at_prices(c, weight=2.0), "weight: 2.0"),
+        (lambda c: bound(c.problem, weight=2.0), "weight: 2.0"),
         (lambda c: recommend_each(c, NAMES, "7/6,0/0,0/0"), "good cannot exceed"),
         (lambda c: indices_of_arm(c, NAMES, "arm-9"), "no arm is called 'arm-9'"),
         (lambda c: indices_of_arm(c, NAMES, stage=6), "stage: 6"),

@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from .grids import POINTS as POINTS
     from .one_arm_values import OneArmValues as OneArmValues
     from .one_arm_values import Terms as Terms
-    from .one_arm_values import check_prices as check_prices
     from .one_arm_values import price_array as price_array
     from .price_paths import PricePath as PricePath
     from .price_paths import is_steady as is_steady

@@ -6,7 +6,7 @@ multiplications of a pass backward.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from contextlib import suppress
 from functools import singledispatch
 from math import ceil, log2
 from typing import NamedTuple
@@ -117,8 +117,22 @@ def grid_of(problem: Problem, setting: object = None) -> Grid:
     """
     if not problem.is_binary:
         return _lattices_of(problem, setting)
-    points = check_points(setting, problem)
-    return _good_grid_of(problem, points) if problem.repeat else EXACT
+    if not problem.repeat:
+        if setting is not None:
+            rule = "only problems with repeat = true have grids; leave it out"
+            raise InvalidArgument(f"grid: {rule}", field="grid")
+        return EXACT
+    if setting is not None and (
+        isinstance(setting, bool)
+        or not isinstance(setting, int)
+        or not (setting == 0 or 3 <= setting <= LARGEST_GRID)
+    ):
+        raise InvalidArgument(
+            f"grid: {setting!r} is not allowed; must be 0 (every state), or 3 to {LARGEST_GRID} "
+            "points per row",
+            field="grid",
+        )
+    return _good_grid_of(problem, setting)
 
 
 def _lattices_of(problem: Problem, setting: object) -> Grid:
@@ -137,44 +151,17 @@ def _lattices_of(problem: Problem, setting: object) -> Grid:
     return Grid(0 if finite else round(POINTS * 2.0**refine), refine)
 
 
-def check_points(grid: object, problem: Problem) -> int | None:
-    """Check a setting `grid` of binary arms: None, 0, or points per row."""
-    if grid is None:
-        return None
-    if not problem.repeat:
-        raise InvalidArgument(
-            "grid: only problems with repeat = true have grids; leave it out", field="grid"
-        )
-    if (
-        isinstance(grid, bool)
-        or not isinstance(grid, int)
-        or not (grid == 0 or 3 <= grid <= LARGEST_GRID)
-    ):
-        raise InvalidArgument(
-            f"grid: {grid!r} is not allowed; must be 0 (every state), or 3 to {LARGEST_GRID} "
-            "points per row",
-            field="grid",
-        )
-    return grid
-
-
-def states_of_rows(unit: int, rows: int) -> int:
-    """States with at most `rows` units, every number of good outcomes counted."""
-    return (rows + 1) * (rows * unit + 2) // 2
-
-
-@dataclass(frozen=True)
 class Batches:
-    """Sizes that the cost of a problem of binary batches depends on."""
+    """Sizes that the cost of a problem of binary batches depends on, in units of some size."""
 
-    kinds: int
-    horizon: int
-    units: int
-    unit: int
+    def __init__(self, problem: Problem, unit: int) -> None:
+        self.kinds, self.horizon = len(problem.groups), problem.horizon
+        self.units, self.unit = problem.pulls_per_stage // unit, unit
 
     def exact(self) -> tuple[float, float]:
         """Bytes and work with every number of good outcomes a state."""
-        ends = [states_of_rows(self.unit, self.units * t) for t in range(self.horizon + 1)]
+        rows = [self.units * t for t in range(self.horizon + 1)]
+        ends = [(n + 1) * (n * self.unit + 2) // 2 for n in rows]  # states of 0 .. n units
         tables = float(sum(ends)) * (self.units + 2) + ends[-1] * float(self.unit + 1)
         done = float(self.units * (self.unit + 1)) * sum(ends[1:])
         return 8.0 * self.kinds * tables, self.kinds * done
@@ -200,21 +187,16 @@ class Batches:
         return f"{self.horizon} batches of {self.units} units for {kinds}"
 
 
-def _batches(problem: Problem, unit: int) -> Batches:
-    units = problem.pulls_per_stage // unit
-    return Batches(len(problem.groups), problem.horizon, units, unit)
-
-
 def exact_bytes(problem: Problem) -> float:
     """Return what units are worth in every state, at all stages."""
-    return _batches(problem, problem.unit).exact()[0]
+    return Batches(problem, problem.unit).exact()[0]
 
 
 def advice(problem: Problem) -> str:
     """Say what to do with a problem that is too large: the smallest unit that would fit."""
     m = problem.pulls_per_stage
     for unit in (divisor for divisor in range(problem.unit, m + 1) if m % divisor == 0):
-        tried = _batches(problem, unit)
+        tried = Batches(problem, unit)
         if tried.is_small() or tried.points() >= FEWEST_POINTS:
             larger = unit > problem.unit
             return f"unit = {unit} would fit" if larger else "a grid of states would fit"
@@ -222,12 +204,14 @@ def advice(problem: Problem) -> str:
 
 
 def _good_grid_of(problem: Problem, points: int | None) -> Grid:
-    batches = _batches(problem, problem.unit)
-    if points is None and batches.is_small():
-        return EXACT
-    if points is None and _has_chords(problem):
-        points = batches.points()
-        if points < FEWEST_POINTS:
+    batches = Batches(problem, problem.unit)
+    if points is None:
+        if batches.is_small():
+            return EXACT
+        with suppress(InvalidArgument):
+            check_convex(problem)  # else a grid gives no bounds
+            points = batches.points()
+        if points is not None and points < FEWEST_POINTS:
             raise TooLarge(
                 f"unit: {problem.unit} is too small; {batches} are too many to follow; "
                 f"{advice(problem)}",
@@ -241,15 +225,6 @@ def _good_grid_of(problem: Problem, points: int | None) -> Grid:
     what = f"a grid of {points} points, {batches},"
     refuse_over(points * batches.per_point()[0], what, "use fewer points")
     return Grid(points)
-
-
-def _has_chords(problem: Problem) -> bool:
-    """Whether values are convex, so that a grid gives bounds."""
-    try:
-        check_convex(problem)
-    except ValueError:
-        return False
-    return True
 
 
 def check_convex(problem: Problem) -> None:

@@ -42,7 +42,7 @@ from .kernels.calibrated import (
     tick_table,
 )
 from .kernels.gittins import flat_index, flat_row
-from .price_paths import reward_scale
+from .price_paths import is_steady, reward_scale
 from .row_gittins import RowGittins
 
 ACCURACY = 1e-11  # of an index, in units of the largest reward difference
@@ -238,14 +238,7 @@ class Calibration:
         return self._steady(group) and bool(np.all(self.base == self.base[0]))
 
     def _steady(self, group: int) -> bool:
-        """Whether rewards are the same at all stages, without terminal ones."""
-        arm = self.problem.groups[group]
-        return bool(
-            arm.terminal is None
-            and self.problem.terminal is None
-            and np.all(arm.reward_good == arm.reward_good[0])
-            and np.all(arm.reward_bad == arm.reward_bad[0])
-        )
+        return is_steady(self.problem, self.problem.groups[group])
 
     def _range(self, stage: int, group: int) -> tuple[float, float]:
         """Return surcharges below and above all crossings."""
@@ -426,21 +419,7 @@ class Calibration:
 class TickCalibration(Calibration):
     """Calibrated indices of all groups with surcharges in steps of a tick.
 
-    Parameters
-    ----------
-    problem, base, workers
-        As in `Calibration`.
-    tick : float
-        Distance of two surcharges. The best reward of the problem is one of them.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from decobandit import Problem
-    >>> from decobandit.arm import TickCalibration
-    >>> indices = TickCalibration(Problem.uniform(arms=2, horizon=2), np.zeros(2), tick=0.1)
-    >>> round(indices.index(stage=0, group=0, good=0, bad=0), 6)
-    0.555556
+    The best reward of the problem is one of the surcharges.
     """
 
     def __init__(

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..problem import Problem, normal_excess
 from ..problem.kernels.layout import slab_size
-from ..support import Cache, Floats, Ints, Once, pool, worker_count
+from ..support import Floats, Ints, Once, pool, worker_count
 from .calibration import FLAT_STAGES, Calibration, TickCalibration
 from .kernels.gittins import discounted_indices, knot_excess, knot_indices, knot_slab
 from .price_paths import PricePath, is_steady, reward_scale
@@ -20,7 +20,6 @@ from .price_paths import PricePath, is_steady, reward_scale
 KNOTS_PER_OCTAVE = 2  # for each doubling of a, b or the pulls left
 MAX_DENSE_LEFT = 16  # up to here every number of pulls left is a knot
 KNOT_ACCURACY = 1e-9  # of an index at a knot: far less than the error of cubics between knots
-CACHED_LAYERS = 64  # stages
 NEGLIGIBLE_DISCOUNT = 2e-3  # of the pulls beyond those that are followed
 CHARGES = 4000  # grid of discounted indices: errors of 1e-6 mostly, 5e-5 at worst (d = 0.99)
 MOST_PULLS = 3000  # of discounted indices: seconds
@@ -56,21 +55,6 @@ class KnotCalibration(Calibration):
 
     The knots are solved once and serve all stages and arms of a problem. One state and the table of
     a stage give the same number.
-
-    Parameters
-    ----------
-    problem, workers
-        As in `Calibration`.
-
-    Examples
-    --------
-    >>> from decobandit import Problem
-    >>> from decobandit.arm import Calibration, KnotCalibration
-    >>> import numpy as np
-    >>> problem = Problem.uniform(arms=2, horizon=300)
-    >>> exact = Calibration(problem, np.zeros(300)).index(stage=100, group=0, good=20, bad=10)
-    >>> abs(KnotCalibration(problem).index(stage=100, group=0, good=20, bad=10) - exact) < 1e-4
-    True
     """
 
     def __init__(self, problem: Problem, *, workers: int | None = None) -> None:
@@ -91,7 +75,6 @@ class KnotCalibration(Calibration):
             for pair in priors
         ]
         self._excess = Once(self._solved)
-        self._layers = Cache[int, Floats](CACHED_LAYERS)
 
     def index(self, stage: int, group: int, good: int, bad: int) -> float:
         """Return the index of one state, by interpolation; `crossings` has the exact one."""
@@ -136,18 +119,13 @@ class KnotCalibration(Calibration):
 
     def _layer(self, stage: int) -> Floats:
         """Return Z at the pulls left at a stage, (I, J)."""
-        left = self.problem.stages - stage
-
-        def make() -> Floats:
-            excess = self._excess()
-            k = int(np.searchsorted(self._left, left))
-            if self._left[k] == left:
-                return np.asarray(excess[k])
-            k = min(max(k - 2, 0), self._left.size - 4)
-            weight = _lagrange(np.log(self._left[k : k + 4]), np.log([float(left)]))[0]
-            return np.asarray(np.tensordot(weight, excess[k : k + 4], axes=1))
-
-        return self._layers.get_or_make(left, make)
+        excess, left = self._excess(), self.problem.stages - stage
+        k = int(np.searchsorted(self._left, left))
+        if self._left[k] == left:
+            return np.asarray(excess[k])
+        k = min(max(k - 2, 0), self._left.size - 4)
+        weight = _lagrange(np.log(self._left[k : k + 4]), np.log([float(left)]))[0]
+        return np.asarray(np.tensordot(weight, excess[k : k + 4], axes=1))
 
     def _solved(self) -> Floats:
         """Solve Z at all knots, (pulls left, I, J)."""
@@ -206,15 +184,7 @@ def _left_knots(stages: int) -> Ints:
 def discounted_table(
     *, alpha: float, beta: float, reward_good: float, reward_bad: float, discount: float, pulls: int
 ) -> Floats:
-    """Return discounted Gittins indices up to `pulls` pulls; (n, g) is at n (n + 1) / 2 + g.
-
-    Examples
-    --------
-    >>> from decobandit.arm.gittins import discounted_table
-    >>> prior = {"alpha": 1.0, "beta": 1.0, "reward_good": 1.0, "reward_bad": 0.0}
-    >>> round(discounted_table(**prior, discount=0.9, pulls=1)[0], 4)
-    0.7029
-    """
+    """Return discounted Gittins indices up to `pulls` pulls; (n, g) is at n (n + 1) / 2 + g."""
     swapped = reward_good < reward_bad
     a, b = (beta, alpha) if swapped else (alpha, beta)
     depth = int(np.ceil(np.log(NEGLIGIBLE_DISCOUNT) / np.log(discount)))
@@ -239,12 +209,6 @@ def normal_indices(prior_pulls: float, pulls: int, discount: float) -> Floats:
         V_n(m) = max(0, m + discount E V_{n+1}(m + Z / sqrt(n (n + 1)))),    Z standard normal
 
     and v(n) is minus the mean at which a pull becomes worth nothing.
-
-    Examples
-    --------
-    >>> from decobandit.arm.gittins import normal_indices
-    >>> normal_indices(1.0, 2, 0.8).round(4)
-    array([0.505 , 0.3084, 0.2258])
     """
     depth = int(np.ceil(np.log(NEGLIGIBLE_DISCOUNT) / np.log(discount)))
     nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)

@@ -176,11 +176,13 @@ class Compositions:
 def class_graph(model: CategoricalModel, unit: int, rows: int) -> ArmGraph:
     """Row n: all counts of L classes that sum to n."""
     L = model.width
-    total = comb(rows + L, L)
+    total, fits = comb(rows + L, L), rows
+    while fits > 1 and _class_bytes(L, fits) > limit_bytes():
+        fits = fits * 9 // 10
     refuse_over(
         _class_bytes(L, rows),
         f"{rows} pulls of an arm with {L} classes: {total:.2g} states",
-        _what_fits(L, rows),
+        f"use fewer classes, or at most {fits} stages",
     )
     ways = Compositions(L, rows + 1)
     counts = [ways.all(n) for n in range(rows + 1)]
@@ -204,13 +206,6 @@ def class_graph(model: CategoricalModel, unit: int, rows: int) -> ArmGraph:
 def _class_bytes(L: int, rows: int) -> float:
     """Return the bytes of states, values, worth and masses at all stages: every use needs them."""
     return comb(rows + L, L) * (BYTES_OF_STATE + 16.0 * L) + 24.0 * comb(rows + L + 1, L + 1)
-
-
-def _what_fits(L: int, rows: int) -> str:
-    fits = rows
-    while fits > 1 and _class_bytes(L, fits) > limit_bytes():
-        fits = fits * 9 // 10
-    return f"use fewer classes, or at most {fits} stages"
 
 
 def own_graph(model: MarkovModel, unit: int, rows: int) -> ArmGraph:

@@ -425,9 +425,11 @@ def normal_graph(model: NormalModel, unit: int, rows: int, refine: int) -> ArmGr
         return np.asarray(shift / (noise * lattice.spacing) + lattice.half[row])
 
     def shifted(arrays: Graph) -> ArmGraph:
-        mean = m0 + noise * arrays.mean
-        weights = np.where(lattice.is_distance(arrays), noise, 1.0) * arrays.weights
-        arrays = arrays._replace(mean=mean, weights=weights)
+        sizes = np.diff(arrays.at)
+        within = np.arange(arrays.weights.size) - np.repeat(arrays.at[:-1], sizes)
+        is_distance = 3 * within >= 2 * np.repeat(sizes, sizes)  # the last third of every law
+        weights = np.where(is_distance, noise, 1.0) * arrays.weights
+        arrays = arrays._replace(mean=m0 + noise * arrays.mean, weights=weights)
         return ArmGraph(arrays, model, unit, 1, False, place)
 
     return replace(shifted(lattice.above), contract=lambda: shifted(lattice.below))
@@ -461,13 +463,6 @@ class _Lattice:
     def below(self) -> Graph:
         """The graph whose laws are contracted: a lower bound."""
         return self._graph([contracted_law(*step) for step in self._steps], even=True)
-
-    @staticmethod
-    def is_distance(graph: Graph) -> npt.NDArray[np.bool_]:
-        """Return which weights of laws are distances, the last third of each, not probabilities."""
-        sizes = np.diff(graph.at)
-        within = np.arange(graph.weights.size) - np.repeat(graph.at[:-1], sizes)
-        return np.asarray(3 * within >= 2 * np.repeat(sizes, sizes))
 
     def _graph(self, laws: Sequence[Floats], even: bool) -> Graph:
         return Graph(

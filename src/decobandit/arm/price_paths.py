@@ -13,33 +13,21 @@ apart: `kernels.calibrated`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ..problem import Problem, best_mean_per_pull
+from ..problem import Group, Problem, best_mean_per_pull
 from ..support import Floats, InvalidArgument
+from ..support.records import doc, record_class
 from .one_arm_values import check_prices
 
 
-@dataclass(frozen=True)
+@record_class()
 class PricePath:
     """A price path: a premium that fades, and multiples of DeCo's prices or of the best mean.
 
     And the steps in which surcharges are added to it, where there are any.
-
-    Parameters
-    ----------
-    theta : float
-        Weight of the prices of the solved dual.
-    kappa : float
-        Size of the premium at the first stage, in units of the largest reward difference.
-    tick : float
-        Distance of two surcharges, in the same units: between them the advantage of a pull is
-        interpolated. 0: surcharges are any numbers.
-    best : float
-        Weight of the expected mean reward of the best arm at each stage.
 
     Examples
     --------
@@ -50,10 +38,19 @@ class PricePath:
     '0.1 sqrt((T-s)/T) in ticks of 0.02'
     """
 
-    theta: float = 0.0
-    kappa: float = 0.0
-    tick: float = 0.0
-    best: float = 0.0
+    theta: float = doc("Weight of the prices of the solved dual.", default=0.0)
+    kappa: float = doc(
+        "Size of the premium at the first stage, in units of the largest reward difference.",
+        default=0.0,
+    )
+    tick: float = doc(
+        "Distance of two surcharges, in the same units: between them the advantage of a pull is "
+        "interpolated. 0: surcharges are any numbers.",
+        default=0.0,
+    )
+    best: float = doc(
+        "Weight of the expected mean reward of the best arm at each stage.", default=0.0
+    )
 
     @property
     def flat(self) -> bool:
@@ -94,13 +91,13 @@ class PricePath:
         return (" + ".join(parts) or "flat") + f" in ticks of {self.tick:g}" * bool(self.tick)
 
 
-def is_steady(problem: Problem) -> bool:
-    """Whether all stages are alike, rewards of arms and the end included."""
+def is_steady(problem: Problem, group: Group | None = None) -> bool:
+    """Whether all stages are alike, rewards of arms, or of a group, and the end included."""
     return problem.terminal is None and all(
-        group.terminal is None
-        and bool(np.all(group.reward_good == group.reward_good[0]))
-        and bool(np.all(group.reward_bad == group.reward_bad[0]))
-        for group in problem.groups
+        one.terminal is None
+        and bool(np.all(one.reward_good == one.reward_good[0]))
+        and bool(np.all(one.reward_bad == one.reward_bad[0]))
+        for one in ([group] if group else problem.groups)
     )
 
 

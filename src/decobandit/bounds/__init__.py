@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from .comparisons import ComparedEpisode as ComparedEpisode
     from .comparisons import ExactComparison as ExactComparison
     from .comparisons import SimulatedComparison as SimulatedComparison
-    from .comparisons import bounds_at_prices as bounds_at_prices
     from .comparisons import compare_by_simulation as compare_by_simulation
     from .comparisons import compare_exactly as compare_exactly
     from .comparisons import compare_gaps as compare_gaps
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
     from .upper_bounds import Bounds as Bounds
     from .upper_bounds import BoundValue as BoundValue
     from .upper_bounds import bound as bound
-    from .upper_bounds import check_bound_draws as check_bound_draws
     from .upper_bounds import information_bound as information_bound
 
 __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

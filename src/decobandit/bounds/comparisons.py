@@ -28,8 +28,7 @@ from ..support import (
 )
 from .episodes import Episode, follow
 from .gaps import Gap, check_method, gap
-from .information_bounds import check_settings
-from .upper_bounds import Bounds, BoundValue, check_bound_draws
+from .upper_bounds import BoundValue, check_bound_draws
 from .upper_bounds import bound as upper_bounds
 
 
@@ -241,27 +240,6 @@ def follow_by_name(
     if expected:
         mean = gap(context.problem, player, solution=solution, rng=seed, progress=progress)
     return ComparedEpisode(episode, mean)
-
-
-@by_segment
-def bounds_at_prices(
-    context: Context,
-    *,
-    draws: int = 500,
-    rng: Rng = 1,
-    weight: float | None = None,
-    progress: Report | None = None,
-) -> Bounds:
-    """Compute all bounds of a problem at the prices of the context; see `bound`."""
-    check_settings(draws, weight)
-    return upper_bounds(
-        context.problem,
-        solution=context.solution,
-        draws=draws,
-        rng=seed_of(rng),
-        weight=weight,
-        progress=progress,
-    )
 
 
 def _wanted(bound: bool | None, bound_draws: int | None) -> bool | None:

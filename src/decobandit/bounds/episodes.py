@@ -305,8 +305,8 @@ def follow(
         raise InvalidArgument(f"policy {policy.name!r}: made for another problem", field="policy")
     context = Context(problem, tol=tol, ties=tie_rule(ties), fixed_solution=solution)
     (policy,) = make_policies(context, [policy])
-    solution, seed = context.solution, seed_of(rng)
-    source = _Source(problem, seed, None if truth is None else truth_of(truth, problem))
+    solution = context.solution
+    source = _Source(problem, seed_of(rng), None if truth is None else truth_of(truth, problem))
 
     def decide(stage: int, state: State, spent: float) -> tuple[Arms, Outcomes]:
         if _shares(problem) or problem.may_wait:
@@ -321,8 +321,7 @@ def follow(
     relaxation = None  # the tables of DeCo at the same prices are not held twice
     if isinstance(policy, DecoPolicy) and np.array_equal(policy.prices, solution.prices):
         relaxation = policy.relaxation
-    names = (policy.name, source.truth, seed)
-    return _walk(solution, problem.stages, decide, relaxation, *names, source=source)
+    return _walk(solution, problem.stages, decide, relaxation, policy.name, source)
 
 
 def retrace(
@@ -407,7 +406,7 @@ def retrace(
         )
 
     complete = T + (len(history) - T * m) if len(history) > T * m else len(history) // m
-    return _walk(solution, complete, decide, relaxation, policy, None, None)
+    return _walk(solution, complete, decide, relaxation, policy)
 
 
 def model_of(problem: Problem, arm: int) -> ArmModel:
@@ -434,7 +433,7 @@ class _Source:
         world = World(problem, draws=CHUNK, per_draw=1, seed=seed, truth=truth, weighted=False)
         chunk = world.chunk(0)
         self.problem, self.rng, self._outcomes = problem, chunk.rng(), outcomes_of(problem, chunk)
-        means = tuple(chunk.means[0].tolist())
+        self.seed, means = seed, tuple(chunk.means[0].tolist())
         self.truth = None if np.isnan(means).any() else means
 
     def first(self) -> list[Floats]:
@@ -442,9 +441,8 @@ class _Source:
         stats = State.before(self.problem).stats(self.problem)
         if self.problem.is_restless:
             for group, outcomes in zip(self.problem.groups, self._outcomes, strict=True):
-                for arm, row in zip(
-                    group.members, outcomes.begun(self.problem.horizon)[0], strict=True
-                ):
+                rows = outcomes.begun(self.problem.horizon)[0]
+                for arm, row in zip(group.members, rows, strict=True):
                     stats[arm] = row
         return stats
 
@@ -485,14 +483,11 @@ def _walk(
     decide: Callable[[int, State, float], tuple[Arms, Outcomes]],
     relaxation: IndexTables | None,
     policy: str,
-    truth: tuple[float, ...] | None,
-    seed: int | None,
-    *,
     source: _Source | None = None,
 ) -> Episode:
     """Go through the stages; decide(stage, state, spent) returns pulls and outcomes.
 
-    source: of what happens at rest.
+    source: of what happens at rest, if the episode is simulated.
     """
     problem = solution.problem
     K = problem.n_arms
@@ -556,7 +551,7 @@ def _walk(
         pulls,
         tuple(favourable),
         tuple(texts),
-        truth,
-        seed,
+        None if source is None else source.truth,
+        None if source is None else source.seed,
         lost[2] if waits else None,
     )

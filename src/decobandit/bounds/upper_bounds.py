@@ -17,10 +17,10 @@ base the smallest reward of a pull of the stage; size alone decides s (`exact_st
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, overload
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -203,10 +203,12 @@ class JointBound(Bound):
         paths = price_paths(problem, request.solution.prices)
         if len(paths) < MIN_PATHS:
             return None
-        tables = [_tables_at(problem, path, stage) for path in paths]
+        tables = [OneArmValues(problem, path, kept_bytes=0) for path in paths]
+        layers, arm_of = states_of_arms(problem), [group.members[0] for group in problem.groups]
 
         def ends(group: int, pulls: int) -> Floats:
-            return np.stack([values(group, pulls) for values in tables])
+            stats = layers[arm_of[group]].layer(pulls)
+            return np.stack([table.values_of(stage, group, stats) for table in tables])
 
         fixed = paths[:, stage:] @ problem.pulls[stage:]
         value = start_optimum(problem, stage, fixed, ends, progress=request.progress)
@@ -283,13 +285,7 @@ class Bounds(Tabular, Sequence[BoundValue]):
     problem: Problem = doc("Problem that is bounded.")
     values: tuple[BoundValue, ...] = doc("Bounds, best first; the exact optimum before any other.")
 
-    @overload
-    def __getitem__(self, place: int) -> BoundValue: ...
-
-    @overload
-    def __getitem__(self, place: slice) -> tuple[BoundValue, ...]: ...
-
-    def __getitem__(self, place: int | slice) -> BoundValue | tuple[BoundValue, ...]:
+    def __getitem__(self, place: Any) -> Any:
         return self.values[place]
 
     def __len__(self) -> int:
@@ -419,14 +415,19 @@ def information_bound(
     problem: Problem,
     *,
     solution: DualSolution | None = None,
+    tol: float = 1e-4,
     draws: int = 500,
-    **settings: Any,
+    rng: Rng = 1,
+    weight: float | None = None,
+    pops: int = MAX_POPS,
+    workers: int | None = None,
+    progress: Report | None = None,
 ) -> Bounds:
     """Estimate the information-relaxation bound, beside those of prices and best arms.
 
     Parameters
     ----------
-    problem, solution, draws, **settings
+    problem, solution, tol, draws, rng, weight, pops, workers, progress
         As in `bound`.
 
     Returns
@@ -446,7 +447,18 @@ def information_bound(
     if not all(group.model.known_variance for group in problem.groups):
         raise Unsupported(f"the information bound: {NO_VARIANCE}", field="prior")
     kinds = (LagrangianBound.kind, TrivialBound.kind, InformationBound.kind)
-    return bound(problem, solution=solution, draws=draws, kinds=kinds, **settings)
+    return bound(
+        problem,
+        solution=solution,
+        tol=tol,
+        draws=draws,
+        rng=rng,
+        weight=weight,
+        pops=pops,
+        kinds=kinds,
+        workers=workers,
+        progress=progress,
+    )
 
 
 def check_bound_draws(draws: int | None) -> None:
@@ -456,13 +468,6 @@ def check_bound_draws(draws: int | None) -> None:
             f"bound draws: {draws} is not allowed; must be 0, or {MIN_SCENARIOS} or more",
             field="bound_draws",
         )
-
-
-def _tables_at(problem: Problem, prices: Floats, stage: int) -> Callable[[int, int], Floats]:
-    """Return a function of group and pulls: values of these states at a stage and prices."""
-    tables = OneArmValues(problem, prices, kept_bytes=0)
-    layers, arm_of = states_of_arms(problem), [group.members[0] for group in problem.groups]
-    return lambda group, n: tables.values_of(stage, group, layers[arm_of[group]].layer(n))
 
 
 def price_paths(problem: Problem, prices: Floats) -> Floats:

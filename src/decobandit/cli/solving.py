@@ -159,8 +159,8 @@ def bound(
 ) -> None:
     """Compute all upper bounds, best first."""
     with support.show_progress() as report:
-        result = bounds.bounds_at_prices(
-            context_of(problem, tol), draws=draws, rng=seed, weight=weight, progress=report
+        result = bounds.bound(
+            problem, tol=tol, draws=draws, rng=seed, weight=weight, progress=report
         )
     print_result(result, as_json, print_bounds)
 

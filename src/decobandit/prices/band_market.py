@@ -59,7 +59,9 @@ class BandMarket(Market):
         self.arms = arms
         self._V = np.zeros((self.groups, slab_size(self.stages)))
         self._mass = np.zeros((self.groups, slab_size(self.stages)))
-        self.bands = self._fresh_bands()
+        # the unpulled state alone, with all mass in it
+        self.bands = self._bands(self._marks(np.where(self._rows() == 0, 0, -1)))
+        self.bands.share[:] = np.repeat(arms.counts, stages)
         self._lowest = np.full(self.stages, -np.inf)
         self._highest = np.full(self.stages, np.inf)
         self._size_up()
@@ -159,12 +161,6 @@ class BandMarket(Market):
             start=start, index=np.zeros(states), share=np.zeros(states), room=room
         )
 
-    def _fresh_bands(self) -> Bands:
-        """Return bands of the unpulled state alone, with all mass in it."""
-        bands = self._bands(self._marks(np.where(self._rows() == 0, 0, -1)))
-        bands.share[:] = np.repeat(self.arms.counts, self.stages)
-        return bands
-
     def _forget_bands(self) -> None:
         """Free the memory of the bands before others are laid."""
         self.bands = self._marks(np.zeros(0, np.int64))
@@ -201,14 +197,6 @@ class BandMarket(Market):
             return ()
         return widths[min([*fitting, len(widths) - 1]) :]
 
-    def _cut_to_reach(self, marks: Bands) -> None:
-        """Cut bands to states that arms can be in while prices stay within them."""
-        shape = (len(marks.low), self.stages + 2)
-        first, last = np.full(shape, self.stages + 2), np.full(shape, -1)
-        first[:, 0] = last[:, 0] = 0
-        for start, stop in self._forth(len(marks.low)):
-            reach_leg(marks, first, last, start, stop)
-
     def remember_signs(self, mu: Floats) -> None:
         """Lay bands of no width: only what the relaxed policy at prices mu needs to be replayed."""
         self._forget_bands()
@@ -223,7 +211,12 @@ class BandMarket(Market):
             back = begin(arms, bands, self._V[k])
             for start, stop in self._back(1):
                 band_leg(arms, mu, width, bands, self._V[k], back, start, stop)
-            self._cut_to_reach(bands)
+            # to states that arms can be in while prices stay within the bands
+            shape = (len(bands.low), self.stages + 2)
+            first, last = np.full(shape, self.stages + 2), np.full(shape, -1)
+            first[:, 0] = last[:, 0] = 0
+            for start, stop in self._forth(len(bands.low)):
+                reach_leg(bands, first, last, start, stop)
 
         self._each_group(one, marks)
 

@@ -14,7 +14,6 @@ master problem mixes the flows found so far and proposes the next prices. Measur
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import inf
 from numbers import Real
 from typing import NamedTuple
@@ -34,6 +33,7 @@ from ..support import (
     worker_count,
 )
 from ..support.frames import Shown
+from ..support.records import doc, record_class
 from .band_market import band_market
 from .limits import Limits
 from .market import Market
@@ -60,19 +60,9 @@ def market_of(problem: Problem, grid: int | None = None, workers: int | None = N
     return StageMarket(problem, used, workers=threads)
 
 
-@dataclass(frozen=True, repr=False)
+@record_class()
 class DualValue(Shown):
     """The dual function at given prices, and a subgradient of it.
-
-    Attributes
-    ----------
-    value : float
-        An upper bound on what any policy earns, but for rounding.
-    gradient : array
-        (stages,) pulls allowed minus expected pulls of the relaxed policy; then, with a budget,
-        the budget minus expected costs.
-    reward : float
-        Expected reward of the relaxed policy: value = reward + gradient . prices.
 
     Examples
     --------
@@ -82,9 +72,14 @@ class DualValue(Shown):
     DualValue(value=2, reward=2)
     """
 
-    value: float
-    gradient: Floats
-    reward: float
+    value: float = doc("An upper bound on what any policy can earn, but for rounding.")
+    gradient: Floats = doc(
+        "(stages,) pulls allowed minus expected pulls of the relaxed policy; then, with a budget, "
+        "the budget minus expected costs."
+    )
+    reward: float = doc(
+        "Expected reward of the relaxed policy: value = reward + gradient . prices."
+    )
 
 
 def dual_value(
@@ -201,7 +196,12 @@ def solve(
     14.7
     """
     check_problem(problem)
-    _check_search(tol, max_calls)
+    if not isinstance(tol, Real) or not 0.0 <= tol < np.inf:
+        rule = "must be zero or positive, and finite"
+        raise InvalidArgument(f"tol: {tol} is not allowed; {rule}", field="tol")
+    if not isinstance(max_calls, Real):
+        rule = "must be a whole number"
+        raise InvalidArgument(f"max_calls: {max_calls!r} is not allowed; {rule}", field="max_calls")
     first_prices = None if start is None else price_array(start, problem, name="start")
     clock = Stopwatch()
     history: list[HistoryLine] = []
@@ -209,7 +209,13 @@ def solve(
     def note(line: HistoryLine) -> None:
         history.append(line)
         if progress is not None:
-            progress(Progress("solve", line.calls, note=_progress_note(line, search.market)))
+            coarse = "coarse start, " if line.stages < market.stages else ""
+            gap = "gap to the best on this grid" if market.points else "gap"
+            text = (
+                f"{coarse}{line.stages} stages, {line.calls} passes: "
+                f"bound {line.upper_bound:.6f}, {gap} {line.relative_gap:.1e}"
+            )
+            progress(Progress("solve", line.calls, note=text))
 
     market = market_of(problem, grid, workers)
     search = Search(market, note)
@@ -355,27 +361,6 @@ def _bound_below(search: Search, tol: float, interrupted: bool) -> tuple[float |
     below.upper = search.upper
     below.check()
     return min(below.lower, search.upper), interrupted
-
-
-def _check_search(tol: float, max_calls: int) -> None:
-    if not isinstance(tol, Real) or not 0.0 <= tol < np.inf:
-        raise InvalidArgument(
-            f"tol: {tol} is not allowed; must be zero or positive, and finite", field="tol"
-        )
-    if not isinstance(max_calls, Real):
-        raise InvalidArgument(
-            f"max_calls: {max_calls!r} is not allowed; must be a whole number", field="max_calls"
-        )
-
-
-def _progress_note(line: HistoryLine, market: Market) -> str:
-    """Format a line of the history as a progress note."""
-    coarse = "coarse start, " if line.stages < market.stages else ""
-    gap = "gap to the best on this grid" if market.points else "gap"
-    return (
-        f"{coarse}{line.stages} stages, {line.calls} passes: "
-        f"bound {line.upper_bound:.6f}, {gap} {line.relative_gap:.1e}"
-    )
 
 
 def _certify(search: Search) -> None:

@@ -152,7 +152,8 @@ def rounds(search: Search, start: Floats, tol: float, most_calls: int) -> list[F
         search.saw_bound(market.bound_of(flow))
         flows.append(flow)
         gaps.append(search.gap)
-        most = FEW_STALLED_ROUNDS if _can_descend(search) else STALLED_ROUNDS
+        can_descend = market.descends and search.gap > SMOOTHED_GAP
+        most = FEW_STALLED_ROUNDS if can_descend else STALLED_ROUNDS
         stuck = len(gaps) > most and gaps[-1] > 0.5 * gaps[-1 - most]
         if stuck or search.done(tol) or search.calls >= most_calls:
             return flows
@@ -163,11 +164,6 @@ def rounds(search: Search, start: Floats, tol: float, most_calls: int) -> list[F
             market.remember_around(market.mu)
             search.saw_value(market.value_at(market.mu))
             averaged = narrow = 0
-
-
-def _can_descend(search: Search) -> bool:
-    """Whether the smoothed dual is of use here."""
-    return search.market.descends and search.gap > SMOOTHED_GAP
 
 
 def _descend(search: Search, tol: float, most_calls: int) -> list[Flow]:
@@ -323,17 +319,15 @@ def stretch(prices: Floats, regular: int, stages: int) -> Floats:
 
 
 def _stretched(solutions: list[tuple[int, Floats]], stages: int, top: float | None) -> Floats:
-    """Return prices for `stages` stages from the last one or two coarser solutions."""
-    tries = [stretch(prices, size, stages) for size, prices in solutions[-2:]]
-    return tries[-1] if len(tries) == 1 or top is None else _extrapolate(tries[1], tries[0], top)
+    """Return prices for `stages` stages from the last one or two coarser solutions.
 
-
-def _extrapolate(finer: Floats, coarser: Floats, top: float) -> Floats:
-    """Extrapolate prices to twice the stages of `finer`, which has twice those of `coarser`.
-
-    The distance of the price from the best reward shrinks by about the same factor each time.
+    Two are extrapolated, as the distance of the price from the best reward shrinks by about the
+    same factor each time that stages are doubled.
     """
-    near, far = top - finer, top - coarser
+    tries = [stretch(prices, size, stages) for size, prices in solutions[-2:]]
+    if len(tries) == 1 or top is None:
+        return tries[-1]
+    far, near = top - tries[0], top - tries[1]
     with np.errstate(divide="ignore", invalid="ignore"):
         factor = np.where((near > 0.0) & (far > 0.0), near / far, 1.0)
     return np.asarray(top - near * np.clip(factor, 0.5, 1.0))

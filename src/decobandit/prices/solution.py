@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -38,6 +38,7 @@ from ..support import (
     shown,
     write_whole,
 )
+from ..support.records import doc, record_class
 from .rounding import dual_rounding, flow_rounding
 from .search import ROUNDING, HistoryLine, relative_gap
 
@@ -45,49 +46,11 @@ Finite = Annotated[float, Field(allow_inf_nan=False)]
 FORMAT = "decobandit-solution-1"
 
 
-@dataclass(frozen=True, eq=False)  # arrays have no single truth value
+@record_class(eq=False)  # arrays have no single truth value
 class DualSolution(Tabular):
     """Prices with certified bounds on the minimum of the dual function.
 
     Tables of `to_frame`: `stages`, the prices; `history`, the bounds after each round.
-
-    Attributes
-    ----------
-    problem : Problem
-        Problem that was relaxed.
-    multipliers : array
-        (horizon,) price of a pull at each stage.
-    deployment_price : float or None
-        Price of the final choice, where the problem has one.
-    upper_bound : float
-        No policy earns more.
-    lower_bound : float or None
-        No prices give a smaller upper bound. None where counts are followed on too coarse a grid
-        to tell.
-    tol : float
-        Relative gap to reach, as requested.
-    grid : int
-        States per row of a grid on which arms were followed; 0 where every state was. Both bounds
-        hold either way; what the grid cannot resolve is part of their gap.
-    oracle_calls : int
-        Backward passes, those on coarser problems included.
-    seconds : float
-        Duration of the search, without compiling kernels.
-    interrupted : bool
-        Whether it was ended from the keyboard.
-    search_gap : float or None
-        On a grid, the relative gap at which the search ended there: the rest of `relative_gap` is
-        due to the grid. None without one.
-    history : tuple of HistoryLine
-        The bounds after each round, without an allowance for rounding; with a grid the lower ones
-        are on the minimum of its chords.
-    stopped : str or None
-        Why the search ended before it reached `tol`, and what to do; None where it did. Not kept in
-        files.
-    budget_price : float or None
-        Price of money, where the problem has a budget.
-    resource_prices : array or None
-        (horizon, resources) price of each resource at each stage, where the problem has some.
 
     Examples
     --------
@@ -99,21 +62,44 @@ class DualSolution(Tabular):
     (10,)
     """
 
-    problem: Problem
-    multipliers: Floats
-    deployment_price: float | None
-    upper_bound: float
-    lower_bound: float | None
-    tol: float
-    oracle_calls: int
-    seconds: float
-    interrupted: bool
-    history: tuple[HistoryLine, ...]
-    grid: int = 0
-    search_gap: float | None = None
-    stopped: str | None = None
-    budget_price: float | None = None
-    resource_prices: Floats | None = None
+    problem: Problem = doc("Problem that was relaxed.")
+    multipliers: Floats = doc("(horizon,) price of a pull at each stage.")
+    deployment_price: float | None = doc("Price of the final choice, where the problem has one.")
+    upper_bound: float = doc("No policy earns more.")
+    lower_bound: float | None = doc(
+        "No prices give a smaller upper bound. None where counts are followed on too coarse a grid "
+        "to tell."
+    )
+    tol: float = doc("Relative gap to reach, as requested.")
+    oracle_calls: int = doc("Backward passes, those on coarser problems included.")
+    seconds: float = doc("Duration of the search, without compiling kernels.")
+    interrupted: bool = doc("Whether it was ended from the keyboard.")
+    history: tuple[HistoryLine, ...] = doc(
+        "The bounds after each round, without an allowance for rounding; with a grid the lower "
+        "ones are on the minimum of its chords."
+    )
+    grid: int = doc(
+        "States per row of a grid on which arms were followed; 0 where every state was. Both "
+        "bounds hold either way; what the grid cannot resolve is part of their gap.",
+        default=0,
+    )
+    search_gap: float | None = doc(
+        "On a grid, the relative gap at which the search ended there: the rest of `relative_gap` "
+        "is due to the grid. None without one.",
+        default=None,
+    )
+    stopped: str | None = doc(
+        "Why the search ended before it reached `tol`, and what to do; None where it did. Not kept "
+        "in files.",
+        default=None,
+    )
+    budget_price: float | None = doc(
+        "Price of money, where the problem has a budget.", default=None
+    )
+    resource_prices: Floats | None = doc(
+        "(horizon, resources) price of each resource at each stage, where the problem has some.",
+        default=None,
+    )
 
     @property
     def relative_gap(self) -> float | None:
@@ -337,15 +323,11 @@ _SAME = [  # fields of a record as they are in the solution
 ]
 
 
-class _Head(BaseModel):
-    format: Literal["decobandit-solution-1"]
-    version: str
-
-
-# the last base is checked first: a wrong format is reported before missing keys
-class _SolutionFile(SolutionRecord, _Head):
+class _SolutionFile(SolutionRecord):
     """A record with a head, the tie rule and the cost of the search."""
 
+    format: Literal["decobandit-solution-1"]
+    version: str
     oracle_calls: Annotated[int, Field(ge=0)]
     seconds: Annotated[Finite, Field(ge=0)]
     interrupted: bool

@@ -166,14 +166,10 @@ class StageMarket(Market):
             mu = np.maximum(mu, 0.0)
         if self.problem.budget is not None:
             self.charge(float(mu[-1]))
-        return self._backward(lambda stage, threads: mu[self._rows(stage)])
+        return self.backward(lambda stage, threads: mu[self.rows(stage)])
 
     def reprice(self) -> float:
-        return self._backward(self._clearing_prices)
-
-    def soft_value_at(self, mu: Floats, width: float) -> float:
-        """Backward at given prices, taking parts of units charged; the smoothed dual there."""
-        return self._backward(lambda stage, threads: mu[self._rows(stage)], width)
+        return self.backward(self._clearing_prices)
 
     def charge(self, price: float) -> None:
         """Set the price of money."""
@@ -182,7 +178,7 @@ class StageMarket(Market):
             assert isinstance(trader, GraphTrader)
             trader.charge(price)
 
-    def _rows(self, stage: int) -> Ints:
+    def rows(self, stage: int) -> Ints:
         """Positions of the prices of a stage among all."""
         return np.array([stage]) if self.limits is None else self.limits.rows(stage)
 
@@ -197,7 +193,8 @@ class StageMarket(Market):
         sizes = sizes or [trader.groups for trader in self.traders]
         return [values] if len(sizes) == 1 else np.split(values, np.cumsum(sizes)[:-1])
 
-    def _backward(self, prices_of: Callable[[int, Pool], Floats], width: float = 0.0) -> float:
+    def backward(self, prices_of: Callable[[int, Pool], Floats], width: float = 0.0) -> float:
+        """Go backward, smoothed where there is a width; return the dual."""
         self.calls += 1
         self.mu = np.append(np.zeros(self.stages), self.mu[self.stages :])
         for trader in self.traders:
@@ -207,13 +204,10 @@ class StageMarket(Market):
         with pool(self.workers) as threads:
             for stage in range(self.stages - 1, -1, -1):
                 threads.map(lambda pair, stage=stage: pair[0].price(stage, pair[1], parts), shared)
-                self.mu[self._rows(stage)] = prices_of(stage, threads)
+                self.mu[self.rows(stage)] = prices_of(stage, threads)
                 costs = self._by_trader(self.costs(stage))
                 for trader, cost in zip(self.traders, costs, strict=True):
-                    if width > 0.0:
-                        trader.settle_softly(stage, cost, width)
-                    else:
-                        trader.settle(stage, cost)
+                    trader.settle(stage, cost, width)
         first = sum(trader.value() for trader in self.traders)
         return float(first + self.pulls @ self.mu + self.left_out)
 
@@ -225,7 +219,7 @@ class StageMarket(Market):
 
     def _clearing(self, stage: int, threads: Pool, *, averaged: bool) -> tuple[float, float]:
         """Return the price at which masses spend the pulls of a stage, and the part at it."""
-        offers = self._offers(stage, threads, averaged=averaged)
+        offers = self.offers(stage, threads, averaged=averaged)
         key, weight = ([getattr(offer, name) for offer in offers] for name in ("key", "weight"))
         if self.at_most:  # pulls that are not made are worth nothing
             key, weight = [*key, np.zeros(1)], [*weight, self.pulls[stage : stage + 1]]
@@ -235,13 +229,14 @@ class StageMarket(Market):
             price = np.clip(price, together.min(), together.max()) if together.size else 0.0
         return float(price), float(part)
 
-    def _offers(self, stage: int, threads: Pool, *, averaged: bool) -> list[Offers]:
+    def offers(self, stage: int, threads: Pool, *, averaged: bool) -> list[Offers]:
+        """Return the offers of every trader."""
         return threads.map(lambda trader: trader.offers(stage, averaged=averaged), self.traders)
 
     def _shared(self, stage: int, threads: Pool, *, averaged: bool) -> tuple[Floats, list[Floats]]:
         """Share out the resources of a stage: prices, parts of all offers of every trader."""
         assert self.limits is not None
-        offers = self._offers(stage, threads, averaged=averaged)
+        offers = self.offers(stage, threads, averaged=averaged)
         key, weight = (_joined([getattr(offer, x) for offer in offers]) for x in ("key", "weight"))
         group = np.repeat(
             np.arange(self.groups), np.concatenate([offer.number for offer in offers])
@@ -259,33 +254,17 @@ class StageMarket(Market):
             price, part = self._clearing(stage, threads, averaged=False)
             return self._deals(np.full(self.groups, price), 0.0, part)
 
-        return self._forward(decide, True, blend)
+        return self.forward(decide, True, blend)
 
     def _deals(self, cost: Floats, slack: float, at_cost: float) -> list[Deal]:
         return [Deal(costs, slack, at_cost) for costs in self._by_trader(cost)]
 
     def relaxed(self, *, at_price: float, slack: float = 0.0) -> Flow:
-        return self._forward(
+        return self.forward(
             lambda stage, threads: self._deals(self.costs(stage), slack, at_price), False
         )
 
-    def soft_flow(self, width: float) -> tuple[Floats, Floats]:
-        """Forward after `soft_value_at`: units spent and loose ones, of every stage, (T,)."""
-        loose = np.zeros(self.stages)
-
-        def decide(stage: int, threads: Pool) -> list[Deal]:
-            deals = []
-            offers = self._offers(stage, threads, averaged=False)
-            for trader, offer in zip(self.traders, offers, strict=True):
-                over = offer.key - self.mu[stage]
-                near = np.abs(over - 0.5 * width) < (0.5 + AROUND) * width
-                loose[stage] += float(offer.weight[near].sum())
-                deals.append(_deal(trader, np.clip(over / width, 0.0, 1.0)))
-            return deals
-
-        return self._forward(decide, False).spent.sum(axis=0), loose
-
-    def _forward(self, decide: Decide, feasible: bool, blend: float = 0.0) -> Flow:
+    def forward(self, decide: Decide, feasible: bool, blend: float = 0.0) -> Flow:
         """Move all masses, which join the averages with the weight `blend`."""
         spent, reward = np.zeros((self.stages, self.groups)), np.zeros(self.groups)
         for trader in self.traders:
@@ -334,7 +313,7 @@ class StageMarket(Market):
 
     def resting(self) -> Flow:
         """Return the flow of arms that are never pulled, nor deployed."""
-        return self._forward(
+        return self.forward(
             lambda stage, threads: self._deals(np.full(self.groups, np.inf), 0.0, 0.0), True
         )
 
@@ -384,9 +363,22 @@ class SmoothStages:
 
     def value_at(self, mu: Floats) -> tuple[float, Floats, Floats]:
         """Return the smoothed dual at prices mu, its gradient, and the curvature per price."""
-        value = self._market.soft_value_at(mu, self.width)
-        spent, loose = self._market.soft_flow(self.width)
-        return value, self._market.pulls - spent, loose / ((1.0 + 2.0 * AROUND) * self.width)
+        market, width = self._market, self.width
+        value = market.backward(lambda stage, threads: mu[market.rows(stage)], width)
+        loose = np.zeros(market.stages)
+
+        def decide(stage: int, threads: Pool) -> list[Deal]:
+            deals = []
+            offers = market.offers(stage, threads, averaged=False)
+            for trader, offer in zip(market.traders, offers, strict=True):
+                over = offer.key - mu[stage]
+                near = np.abs(over - 0.5 * width) < (0.5 + AROUND) * width
+                loose[stage] += float(offer.weight[near].sum())
+                deals.append(_deal(trader, np.clip(over / width, 0.0, 1.0)))
+            return deals
+
+        spent = market.forward(decide, False).spent.sum(axis=0)
+        return value, market.pulls - spent, loose / ((1.0 + 2.0 * AROUND) * width)
 
     def clear(self) -> tuple[Flow, float]:
         """Not needed: searches of these markets go from rounds to the master problem."""

@@ -9,7 +9,7 @@ arms that move at rest: the index of a state is Q(pull) - Q(rest).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -40,48 +40,6 @@ class Deal(NamedTuple):
     parts: Floats = np.empty(0)  # of every offer, instead
 
 
-class Trader(Protocol):
-    """Groups of arms in a market; masses are expected numbers of arms by state.
-
-    There are the masses of the pass under way, and averages over passes, at which prices are set.
-    """
-
-    groups: int  # how many there are
-    states: int  # of all stages
-    largest: float  # the largest reward of a pull, in size
-    left_out: float = 0.0  # bound on the error of the values of all arms
-
-    def begin(self, *, softly: bool = False) -> None:
-        """Start a backward pass: after the last stage there are last rewards alone."""
-
-    def price(self, stage: int, part: int, parts: int) -> None:
-        """Compute indices at a stage from the values after it; one part of the work."""
-
-    def offers(self, stage: int, *, averaged: bool) -> Offers:
-        """Return the offers of the averaged masses, or of those under way."""
-
-    def settle(self, stage: int, cost: Floats) -> None:
-        """Compute values at a stage, at the cost of a unit (groups,)."""
-
-    def settle_softly(self, stage: int, cost: Floats, width: float) -> None:
-        """Compute values where taking a part x of a unit is charged width / 2 x^2."""
-
-    def value(self) -> float:
-        """Return the value of all arms before the first stage, after a backward pass."""
-
-    def reset(self) -> None:
-        """Put all arms into their first states."""
-
-    def trade(self, stage: int, deal: Deal, blend: float) -> tuple[Floats, Floats]:
-        """Move masses over a stage; return units taken and rewards, (groups,) each.
-
-        blend: weight at which they join the averages.
-        """
-
-    def last_rewards(self) -> Floats:
-        """Return last rewards of the final masses, (groups,)."""
-
-
 # -- arms that stay as they are at rest ------------------------------------------------------------
 
 
@@ -96,8 +54,12 @@ def bundles(graphs: Sequence[ArmGraph], *, alone: bool) -> list[slice]:
     return [*runs, slice(first, len(graphs))]
 
 
-class GraphTrader(Trader):
+class GraphTrader:
     """Groups of arms on graphs of their states.
+
+    There are the masses of the pass under way, expected numbers of arms by state, and averages over
+    passes, at which prices are set. states: of all stages; largest: the largest reward of a pull,
+    in size.
 
     Where an arm takes at most one step per stage on a grid, values that are `faint` above zero, or
     above those of an arm that is always pulled, are not followed; `left_out` bounds what that can
@@ -157,6 +119,7 @@ class GraphTrader(Trader):
         self._terms[:, 0] = self._base - price * self._costs
 
     def begin(self, *, softly: bool = False) -> None:
+        """Start a backward pass: after the last stage there are last rewards alone."""
         self._values[-1][:] = self._last
         for k, sizes in enumerate(self._sizes):
             is_linear = not self._has_table[k] and not softly
@@ -171,6 +134,7 @@ class GraphTrader(Trader):
         return self._places[stage + 1], self._values[stage + 1]
 
     def price(self, stage: int, part: int, parts: int) -> None:
+        """Compute indices at a stage from the values after it; one part of the work."""
         if stage == self._horizon:
             return
         places, later = self._later(stage)
@@ -179,7 +143,14 @@ class GraphTrader(Trader):
         now = self._places[stage]
         price_stage(*how, (part, parts), now, places, later, self._worth[stage])
 
-    def settle(self, stage: int, cost: Floats) -> None:
+    def settle(self, stage: int, cost: Floats, width: float) -> None:
+        """Compute values at a stage, at the cost of a unit (groups,).
+
+        Where there is a width, taking a part x of a unit is charged width / 2 x^2.
+        """
+        if width > 0.0:
+            self._settle_softly(stage, cost, width)
+            return
         places, later = self._later(stage)
         deployed = stage == self._horizon
         self._ground += (0.0 if deployed else self._terms[stage, 0]) - cost
@@ -188,7 +159,7 @@ class GraphTrader(Trader):
         now, tables = self._places[stage], (later, self._worth[stage], self._values[stage])
         settle_stage(self._graphs, self._single, stage, cost, *line, now, places, *tables)
 
-    def settle_softly(self, stage: int, cost: Floats, width: float) -> None:
+    def _settle_softly(self, stage: int, cost: Floats, width: float) -> None:
         now = self._places[stage]
         every = self._offers(stage, now, np.ones(now[-1]))
         units = self._worth[stage].shape[1]
@@ -200,9 +171,11 @@ class GraphTrader(Trader):
         self._values[stage][:] = np.concatenate(parts) + gain
 
     def value(self) -> float:
+        """Return the value of all arms before the first stage, after a backward pass."""
         return float((self._counts * self._values[0][self._places[0, :-1]]).sum())
 
     def offers(self, stage: int, *, averaged: bool) -> Offers:
+        """Return the offers of the averaged masses, or of those under way."""
         if averaged:
             at = min(stage, self._horizon)
             return self._offers(stage, self._places[at], self._averages[at])
@@ -217,10 +190,15 @@ class GraphTrader(Trader):
         return Offers(key[:total], weight[:total], count)
 
     def reset(self) -> None:
+        """Put all arms into their first states."""
         self._mass[:] = 0.0
         self._mass[self._every[:-1]] = self._counts
 
     def trade(self, stage: int, deal: Deal, blend: float) -> tuple[Floats, Floats]:
+        """Move masses over a stage; return units taken and rewards, (groups,) each.
+
+        blend: weight at which they join the averages.
+        """
         deployed = stage == self._horizon
         spent, reward = np.zeros((2, self._counts.size))
         places, later = self._later(stage)
@@ -246,6 +224,7 @@ class GraphTrader(Trader):
         return spent, reward
 
     def last_rewards(self) -> Floats:
+        """Return last rewards of the final masses, (groups,)."""
         return np.add.reduceat(self._mass * self._last, self._every[:-1])
 
 
@@ -265,13 +244,15 @@ def _joined(graphs: Sequence[ArmGraph]) -> Graphs:
 # -- arms that move at rest ------------------------------------------------------------------------
 
 
-class ChainTrader(Trader):
-    """All groups of a problem whose arms move at rest, from stage `first` on.
+class ChainTrader:
+    """All groups of a problem whose arms move at rest, from stage `first` on: see `GraphTrader`.
 
     masses (states,): of arms in every state then. Averages begin with an equal `part` of all arms
     pulled at every stage. Indices are those of the states that arms may be in at a stage, or of
     `every` state.
     """
+
+    left_out = 0.0
 
     def __init__(
         self,
@@ -311,13 +292,13 @@ class ChainTrader(Trader):
         how = (self._reached[stage], self._later, self._rest, self._index[stage])
         stage_margins(self.chains, self.factors[stage], *how)
 
-    def settle(self, stage: int, cost: Floats) -> None:
-        settle(self._rest, self._index[stage], cost[self._group], self._now)
-
-    def settle_softly(self, stage: int, cost: Floats, width: float) -> None:
-        over = self._index[stage] - cost[self._group]
-        part = np.clip(over, 0.0, width)
-        self._now[:] = self._rest + part * (over - 0.5 * part) / width
+    def settle(self, stage: int, cost: Floats, width: float) -> None:
+        if width > 0.0:
+            over = self._index[stage] - cost[self._group]
+            part = np.clip(over, 0.0, width)
+            self._now[:] = self._rest + part * (over - 0.5 * part) / width
+        else:
+            settle(self._rest, self._index[stage], cost[self._group], self._now)
 
     def value(self) -> float:
         return float((self.first_masses * self._now).sum())
@@ -363,3 +344,6 @@ class ChainTrader(Trader):
         some = self._average > 1e-9
         by_index = (self._index > costs[:, self._group]).astype(float)
         return np.where(some, self._pulled / np.where(some, self._average, 1.0), by_index)
+
+
+Trader = GraphTrader | ChainTrader
