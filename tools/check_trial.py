@@ -2,22 +2,24 @@
 
     python tools/check_trial.py trial.json      exit 0 and a summary, or exit 1 and every difference
 
-Needs Python 3.11 and nothing else; docs/reference/files.md describes the export. Checked are the
-hashes of all lines and the links between them; whether every event may follow those before it; the
-counts that decisions were made from, those of the export, and the total reward; and for single
-pulls of good and bad outcomes without rules, budgets or segments the decisions of `deco` (from the
-prices of the log, one arm at a time) and of `equal`. Decisions of other policies are counted.
+Needs Python 3.11 and nothing else; docs/reference/files.md describes the export. Checked are hashes
+and links of all lines; whether every event may follow those before it; counts and total reward; and
+for single pulls of good and bad outcomes without rules, budgets or segments the decisions of `deco`
+(from the prices of the log, one arm at a time), `equal` and `thompson`. Others are counted.
 """
 
 import hashlib
 import json
 import sys
 from functools import cache
+from itertools import accumulate
+from math import asin, exp, log, pi, prod, sin, sqrt
 from typing import Any
 
+ANGLES = 2000  # a success probability is sin(angle)^2
+NEAR = 1e-4  # of probabilities to be best
 TOLERANCE = 1e-9  # of indices, relative to the largest reward
 TIE = 1e-12  # indices this close, relative to the largest reward, are tied
-GENESIS = "0" * 64
 FIELDS = ("trial", "seq", "kind", "at", "by", "key", "previous", "data", "version")
 
 
@@ -28,55 +30,46 @@ class Check:
         self.export = export
         self.differences: list[str] = []
         self.slots: dict[str, dict[str, Any]] = {}
-        self.computed = self.skipped = self.earned = 0
-        self.arms: list[dict[str, Any]] = []
+        self.computed = self.skipped = 0
         self.policy: Policy | None = None
         self.state, self.locked_by = "running", ""
 
-    def differ(self, where: str, text: str) -> None:
-        self.differences.append(f"{where}: {text}")
+    def expect(self, true: bool, where: str, text: str) -> None:
+        self.differences += [] if true else [f"{where}: {text}"]
 
     def run(self) -> None:
-        if self.export.get("format") != "decobandit-trial-1":
-            self.differ("export", "the format is not decobandit-trial-1")
-            return
+        known = self.export.get("format") == "decobandit-trial-1"
+        self.expect(known, "export", "the format is not decobandit-trial-1")
         for event in self.chain():
             self.apply(event)
         self.results()
 
-    # -- the chain --------------------------------------------------------------------------------
-
     def chain(self) -> list[dict[str, Any]]:
         """Return the events as their lines say, checked one by one."""
-        events, previous = [], GENESIS
+        events, previous = [], "0" * 64
         for number, row in enumerate(self.export["events"]):
             where, body = f"event {number}", row["body"]
             digest = hashlib.sha256(body.encode("utf-8", "surrogatepass")).hexdigest()
             event = json.loads(body)
-            if digest != row["hash"]:
-                self.differ(where, "the hash does not fit the line")
-            if event["previous"] != previous:
-                self.differ(where, "does not follow the event before it")
-            if (event["seq"], event["trial"]) != (number, self.export["trial"]):
-                self.differ(where, "has another number, or belongs to another trial")
-            if any(row[name] != event[name] for name in FIELDS):
-                self.differ(where, "fields differ from the line")
+            self.expect(digest == row["hash"], where, "the hash does not fit the line")
+            self.expect(event["previous"] == previous, where, "does not follow the event before it")
+            named = (event["seq"], event["trial"]) == (number, self.export["trial"])
+            self.expect(named, where, "has another number, or belongs to another trial")
+            same = all(row[name] == event[name] for name in FIELDS)
+            self.expect(same, where, "fields differ from the line")
             canonical = json.dumps(event, sort_keys=True, separators=(",", ":"))
-            if canonical != body:
-                self.differ(where, "the line is not canonical JSON")
+            self.expect(canonical == body, where, "the line is not canonical JSON")
             events.append(event)
             previous = digest
-        if self.export["head"] != previous:
-            self.differ("export", "the head is not the hash of the last event")
+        last = self.export["head"] == previous
+        self.expect(last, "export", "the head is not the hash of the last event")
         return events
-
-    # -- states -----------------------------------------------------------------------------------
 
     def apply(self, event: dict[str, Any]) -> None:
         where, kind, data = f"event {event['seq']}", event["kind"], event["data"]
-        if (kind == "created") != (event["seq"] == 0):
-            self.differ(where, "a trial is created once, first")
-        elif kind == "created":
+        first = (kind == "created") == (event["seq"] == 0)
+        self.expect(first, where, "a trial is created once, first")
+        if kind == "created":
             self.create(data)
         elif kind == "asked":
             self.ask(where, data)
@@ -87,13 +80,13 @@ class Check:
         elif kind in ("arm_added", "arm_closed"):
             self.create(data)  # settings from this stage on
             self.policy = None
-        elif kind == "reviewed" and not 0 <= data["up_to"] < event["seq"]:
-            self.differ(where, "reviews events that were not there")
+        elif kind == "reviewed":
+            there = 0 <= data["up_to"] < event["seq"]
+            self.expect(there, where, "reviews events that were not there")
 
     def create(self, data: dict[str, Any]) -> None:
         plan = data["plan"]
-        self.problem = plan["problem"]
-        self.arms = []
+        self.problem, self.arms = plan["problem"], list[dict[str, Any]]()
         for entry in self.problem["arms"]:
             ends = [f"-{k + 1}" for k in range(entry.get("count", 1))] if "count" in entry else [""]
             self.arms += [{**entry, "name": entry["name"] + end} for end in ends]
@@ -106,116 +99,89 @@ class Check:
 
     def turn(self, where: str, event: dict[str, Any]) -> None:
         kind, names = event["kind"], {"reopened": "running", "unlocked": "closed"}
-        if kind == "unlocked" and (self.state != "locked" or event["by"] == self.locked_by):
-            self.differ(where, "was not locked, or is unlocked by the person who locked it")
-        if self.state == "locked" and kind != "unlocked":
-            self.differ(where, "changes a locked trial")
-        if kind == "locked" and self.state != "closed":
-            self.differ(where, "locks a trial that is not closed")
+        if kind == "unlocked":
+            other = self.state == "locked" and event["by"] != self.locked_by
+            self.expect(other, where, "was not locked, or the person who locked it unlocks it")
+        else:
+            self.expect(self.state != "locked", where, "changes a locked trial")
+        if kind == "locked":
+            self.expect(self.state == "closed", where, "locks a trial that is not closed")
         self.state = names.get(kind, kind)
         self.locked_by = event["by"] if kind == "locked" else ""
 
     def counts(self) -> tuple[list[int], list[int], list[int]]:
         """Good and bad outcomes and pending pulls by arm, of single pulls."""
         good, bad, pending = ([0] * len(self.arms) for _ in range(3))
-        at = {arm["name"]: k for k, arm in enumerate(self.arms)}
+        names = [arm["name"] for arm in self.arms]
         for slot in self.slots.values():
-            if slot["state"] == "cancelled":
-                continue
-            k = at[slot["arm"]]
+            k = names.index(slot["arm"])
             pending[k] += slot["state"] == "open"
             good[k] += slot["outcome"] == 1
             bad[k] += slot["outcome"] == 0
         return good, bad, pending
 
     def ask(self, where: str, data: dict[str, Any]) -> None:
-        if self.state != "running":
-            self.differ(where, "allocates in a trial that is not running")
-        if data["allocation"] in self.slots:
-            self.differ(where, "uses the id of another allocation")
-        if sum(data["pulls"].values()) > self.problem["pulls_per_stage"]:
-            self.differ(where, "allocates more pulls than a stage has")
+        self.expect(self.state == "running", where, "allocates in a trial that is not running")
+        new = data["allocation"] not in self.slots
+        self.expect(new, where, "uses the id of another allocation")
+        fits = sum(data["pulls"].values()) <= self.problem["pulls_per_stage"]
+        self.expect(fits, where, "allocates more pulls than a stage has")
         used = sum(slot["state"] != "cancelled" for slot in self.slots.values())
         decision = data["decision"]
-        if "segments" not in self.problem and decision["stage"] != used:
-            self.differ(where, f"the stage is {used}, the decision was made for another one")
-        slot = {"arm": data["arm"], "pulls": data["pulls"], "state": "open", "outcome": None}
+        now = "segments" in self.problem or decision["stage"] == used
+        self.expect(now, where, f"the stage is {used}, the decision was made for another one")
         if self.policy is None:
             self.skipped += 1
         else:
-            good, bad, pending = self.counts()
-            state = decision["state"]
-            if (state["good"], state["bad"], state["open"]) != (good, bad, pending):
-                self.differ(where, "the counts of the decision are not those of the events before")
-            self.decide(where, data, used, good, bad, pending)
-        self.slots[data["allocation"]] = slot | {"stage": decision["stage"]}
+            counts, state = self.counts(), decision["state"]
+            same = [state[key] for key in ("good", "bad", "open")] == list(counts)
+            self.expect(same, where, "the counts of the decision do not follow from the events")
+            found = self.policy.differences(data, used, *counts)
+            self.skipped += found is None
+            self.computed += found is not None
+            self.differences += [f"{where}: {text}" for text in found or []]
+        slot = {"arm": data["arm"], "pulls": data["pulls"], "state": "open", "outcome": None}
+        self.slots[data["allocation"]] = {**slot, "stage": decision["stage"]}
 
     def change(self, where: str, kind: str, data: dict[str, Any]) -> None:
         slot = self.slots.get(data["allocation"])
+        self.expect(self.state != "locked", where, "changes a locked trial")
         if slot is None:
-            self.differ(where, "is about an allocation that does not exist")
-        elif self.state == "locked":
-            self.differ(where, "changes a locked trial")
+            self.expect(False, where, "is about an allocation that does not exist")
         elif "counts" in data or slot["arm"] is None:
             slot["state"] = "several"  # of several pulls: parts add up, and are not followed here
         elif slot["state"] != ("told" if kind == "corrected" else "open"):
-            self.differ(where, f"{kind}, but the allocation is {slot['state']}")
+            self.expect(False, where, f"{kind}, but the allocation is {slot['state']}")
         elif kind == "cancelled":
             slot["state"] = "cancelled"
         else:
             slot["state"], slot["outcome"] = "told", data["outcome"]
 
-    # -- decisions --------------------------------------------------------------------------------
-
-    def decide(self, where: str, data: dict[str, Any], stage: int, *counts: list[int]) -> None:
-        assert self.policy is not None
-        index = self.policy.index(stage, *counts)
-        if index is None:
-            self.skipped += 1
-            return
-        self.computed += 1
-        logged, scale = data["decision"]["index"], self.policy.scale
-        if any(abs(x - y) > TOLERANCE * scale for x, y in zip(index, logged, strict=True)):
-            self.differ(where, f"the indices are {index}, the log has {logged}")
-        arm = self.policy.choose(index, [sum(parts) for parts in zip(*counts, strict=True)])
-        if arm is not None and data["arm"] != self.arms[arm]["name"]:
-            self.differ(
-                where, f"the arm is {self.arms[arm]['name']!r}, the log has {data['arm']!r}"
-            )
-
-    # -- what the export says ---------------------------------------------------------------------
-
     def results(self) -> None:
         listed = {slot["id"]: slot for slot in self.export["allocations"]}
-        if list(listed) != list(self.slots):
-            self.differ("allocations", "are not those of the log")
-            return
-        for slot_id, slot in self.slots.items():
-            same = ("arm", "pulls", "stage") + (
-                () if slot["state"] == "several" else ("state", "outcome")
-            )
-            if any(listed[slot_id][name] != slot[name] for name in same):
-                self.differ(f"allocation {slot_id}", "differs from the log")
+        listing = list(listed) == list(self.slots)
+        self.expect(listing, "allocations", "are not those of the log")
+        for slot_id, slot in self.slots.items() if listing else ():
+            followed = () if slot["state"] == "several" else ("state", "outcome")
+            names = ("arm", "pulls", "stage", *followed)
+            same = all(listed[slot_id][name] == slot[name] for name in names)
+            self.expect(same, f"allocation {slot_id}", "differs from the log")
         status = self.export["status"]
-        if status["state"] != self.state:
-            self.differ("status", f"the state is {self.state}")
+        self.expect(status["state"] == self.state, "status", f"the state is {self.state}")
         if self.policy is None:
             return
-        good, bad, pending = self.counts()
-        arms = [[arm["good"], arm["bad"], arm["open"]] for arm in status["arms"]]
-        if arms != [list(parts) for parts in zip(good, bad, pending, strict=True)]:
-            self.differ("status", "the counts of the arms do not follow from the log")
-        self.earned = sum(
-            self.policy.reward(slot["arm"], slot["stage"], slot["outcome"])
-            for slot in self.slots.values()
-            if slot["state"] == "told"
-        )
-        if abs(self.earned - status["earned"]) > TOLERANCE * max(1.0, abs(self.earned)):
-            self.differ("status", f"the total reward is {self.earned}")
+        counts = tuple([arm[key] for arm in status["arms"]] for key in ("good", "bad", "open"))
+        same = counts == self.counts()
+        self.expect(same, "status", "the counts of the arms do not follow from the log")
+        by_name = {arm["name"]: arm for arm in self.arms}
+        told = [slot for slot in self.slots.values() if slot["state"] == "told"]
+        earned = sum(self.policy.rewards(by_name[x["arm"]], x["stage"])[x["outcome"]] for x in told)
+        same = abs(earned - status["earned"]) <= TOLERANCE * max(1.0, abs(earned))
+        self.expect(same, "status", f"the total reward is {earned}")
 
 
 class Policy:
-    """Decisions of `deco` and `equal` for single pulls of good and bad outcomes."""
+    """Decisions of three policies for single pulls of good and bad outcomes."""
 
     def __init__(self, arms: list[Any], horizon: int, plan: dict[str, Any], end: Any) -> None:
         self.arms, self.horizon, self.name, self.ties = arms, horizon, plan["policy"], plan["ties"]
@@ -232,11 +198,6 @@ class Policy:
         sides = [arm["reward"][key] for key in ("bad", "good")]
         bad, good = (side[stage] if isinstance(side, list) else side for side in sides)
         return bad, good
-
-    def reward(self, name: str, stage: int, outcome: int) -> float:
-        """Reward of an outcome that is on record."""
-        arm = next(arm for arm in self.arms if arm["name"] == name)
-        return self.rewards(arm, stage)[outcome]
 
     def chance(self, arm: int, good: int, bad: int) -> float:
         prior = self.arms[arm]["prior"]
@@ -263,14 +224,53 @@ class Policy:
             return sum(w * self.deco(arm, stage, g, b, pending - 1) for w, g, b in ahead)
         return self.pull(arm, stage, good, bad) - self.value(arm, stage + 1, good, bad)
 
-    def index(self, stage: int, good: list[int], bad: list[int], pending: list[int]) -> Any:
-        """Return the indices of all arms; None for a policy that is not computed here."""
-        counts = list(enumerate(zip(good, bad, pending, strict=True)))
+    def differences(self, data: Any, stage: int, *counts: list[int]) -> list[str] | None:
+        """Return what differs from the logged decision; None if it cannot be computed."""
+        logged, arm = data["decision"], [one["name"] for one in self.arms].index(data["arm"])
+        pulls = [sum(parts) for parts in zip(*counts, strict=True)]
+        if self.name == "thompson" and (shares := self.shares(stage, *counts[:2])):
+            digest = hashlib.sha256(f"{logged['seed']} {stage}".encode()).hexdigest()
+            number, high = int(digest[:14], 16) / 2.0**56, sum(shares[: arm + 1])
+            drawn = high - shares[arm] - NEAR <= number <= high + NEAR
+            drawn &= abs(logged["probability"] - shares[arm]) <= NEAR
+            return [] if drawn else [f"the arm is not the one that {number} draws from {shares}"]
         if self.name == "equal":
-            return [-self.scale * sum(parts) for _, parts in counts]
-        if self.name == "deco" and self.prices is not None:
-            return [self.deco(arm, stage, *parts) for arm, parts in counts]
-        return None
+            index = [-self.scale * n for n in pulls]
+        elif self.name == "deco" and self.prices is not None:
+            index = [self.deco(k, stage, *n) for k, n in enumerate(zip(*counts, strict=True))]
+        else:
+            return None
+        pairs = zip(index, logged["index"], strict=True)
+        wrong = any(abs(x - y) > TOLERANCE * self.scale for x, y in pairs)
+        texts = [f"the indices are {index}, the log has {logged['index']}"] if wrong else []
+        chosen = self.choose(index, pulls)
+        return texts if chosen in (None, arm) else [*texts, f"the arm is number {chosen + 1}"]
+
+    def shares(self, stage: int, good: list[int], bad: list[int]) -> list[float] | None:
+        """Return the probability of every arm to be best; None for arms that it cannot compare."""
+        squares = [sin((k + 0.5) * pi / 2 / ANGLES) ** 2 for k in range(ANGLES)]
+        rows = []
+        for arm, counts in zip(self.arms, zip(good, bad, strict=True), strict=True):
+            a, b = (arm["prior"][key] + n for key, n in zip(("good", "bad"), counts, strict=True))
+            (low, high), m = self.rewards(arm, stage), a / (a + b)
+            if min(a, b) < 0.5 or low >= high:
+                return None
+            logs = [(a - 0.5) * log(x / m) + (b - 0.5) * log((1 - x) / (1 - m)) for x in squares]
+            rows.append((low, high - low, [*map(exp, logs)], [0.0, *accumulate(map(exp, logs))]))
+
+        def below(row: Any, reward: float) -> float:
+            x = min(max((reward - row[0]) / row[1], 0.0), 1.0)
+            place = asin(sqrt(x)) * ANGLES * 2 / pi
+            k = min(int(place), ANGLES - 1)
+            return (row[3][k] + (place - k) * row[2][k]) / row[3][-1]
+
+        shares = []
+        for row in rows:
+            others = [other for other in rows if other is not row]
+            parts = zip(row[2], (row[0] + row[1] * x for x in squares), strict=True)
+            total = sum(w * prod(below(other, y) for other in others) for w, y in parts)
+            shares.append(total / row[3][-1])
+        return shares
 
     def choose(self, index: list[float], pulls: list[int]) -> int | None:
         """Return the arm by the tie rule; None where it is drawn."""
@@ -289,7 +289,7 @@ def main() -> None:
     try:
         check.run()
     except (LookupError, TypeError, ValueError, AttributeError) as error:
-        check.differ("export", f"cannot be read: {type(error).__name__}: {error}")
+        check.expect(False, "export", f"cannot be read: {type(error).__name__}: {error}")
     if check.differences:
         sys.exit("\n".join(check.differences))
     print(f"{len(check.export['events'])} events: the chain is intact, states and rewards follow")

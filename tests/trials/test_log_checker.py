@@ -55,7 +55,7 @@ def problem(**settings: Any) -> Problem:
     return Problem(horizon=12, arms=arms, **settings)
 
 
-@pytest.mark.parametrize("policy", ["deco", "equal"])
+@pytest.mark.parametrize("policy", ["deco", "equal", "thompson"])
 @pytest.mark.parametrize("ties", ["least-pulled", "last"])
 def test_states_rewards_and_decisions_follow_from_the_export(
     tmp_path: Path, policy: str, ties: str
@@ -67,7 +67,7 @@ def test_states_rewards_and_decisions_follow_from_the_export(
 
 
 def test_equal_arms_and_other_policies(tmp_path: Path) -> None:
-    done = checked(tmp_path, played(tmp_path, "thompson", Problem.uniform(arms=3, horizon=12)))
+    done = checked(tmp_path, played(tmp_path, "greedy", Problem.uniform(arms=3, horizon=12)))
     assert (done.returncode, done.stderr) == (0, "")
     assert "0 decisions are the same; 10 were not" in done.stdout
 
@@ -100,6 +100,37 @@ def _other_arm(events: list[Any]) -> None:
 
 def _prices(events: list[Any]) -> None:
     events[0]["data"]["plan"]["multipliers"][2] += 0.05
+
+
+def test_probabilities_to_be_best_after_many_outcomes(tmp_path: Path) -> None:
+    """Two arms by a plain sum over a fine grid: the checker's own, and the program's by the log."""
+    arms = [
+        Arm(name="a", prior=BetaBernoulli(620, 580)),
+        Arm(name="b", prior=BetaBernoulli(32, 31)),
+    ]
+    export = played(tmp_path, "thompson", Problem(horizon=12, arms=arms))
+    done = checked(tmp_path, export)
+    assert (done.returncode, done.stderr) == (0, "")
+    decision = next(event["data"] for event in export["events"] if event["kind"] == "asked")
+    x = (np.arange(200_000) + 0.5) / 200_000
+    dense = [(a - 1) * np.log(x) + (b - 1) * np.log(1 - x) for a, b in ((620, 580), (32, 31))]
+    first, second = (np.exp(log - log.max()) / np.exp(log - log.max()).sum() for log in dense)
+    better = float(first @ (np.cumsum(second) - second / 2))
+    told = decision["decision"]["probability"]
+    assert told == pytest.approx(better if decision["arm"] == "a" else 1 - better, abs=1e-6)
+
+
+def _probability(events: list[Any]) -> None:
+    decision = _first(events, "asked")["decision"]
+    decision["probability"] = min(1.0, decision["probability"] + 0.01)
+
+
+@pytest.mark.parametrize("change", [_other_arm, _probability])
+def test_a_draw_that_the_seed_does_not_give_is_found(
+    tmp_path: Path, change: Callable[[list[Any]], object]
+) -> None:
+    export = _rehashed(played(tmp_path, "thompson", problem()), change)
+    assert checked(tmp_path, export).returncode == 1
 
 
 CHANGES: dict[str, Callable[[list[Any]], object]] = {

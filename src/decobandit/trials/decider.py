@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from threading import RLock
 from typing import Any
 
@@ -142,6 +143,10 @@ class Decider:
             allowed = result.allowed[0]
         if pending.stage >= problem.horizon:  # of a segment
             return beyond_plan(problem, pending, allowed.tolist())
+        if self.ruled is None and self._draws_by_probability:
+            shares = self._best_probabilities(pending)
+            arm = int((np.cumsum(shares[:-1]) <= uniform_number(*seed) * shares.sum()).sum())
+            return decide(self.policy, pending, prices, drawn=arm)
         if self.ruled is None:
             return allot(self.policy, pending, prices, draws=draws)
         return _decide_by_rules(self.ruled, result, pending, prices, draws)
@@ -154,6 +159,19 @@ class Decider:
         result = self.ruled.result(ledger)
         left = () if result.stopped else np.flatnonzero(result.allowed[0])
         return frozenset(names[k] for k in left)
+
+    @property
+    def _draws_by_probability(self) -> bool:
+        """Whether single pulls are drawn so that a reader of the log can draw them again."""
+        return isinstance(self.policy, ThompsonPolicy) and self.policy.has_probabilities
+
+    def _best_probabilities(self, pending: PendingState) -> Floats:
+        """Return the probability of every arm to be best, given the recorded outcomes.
+
+        Draws after pending outcomes, themselves drawn, are draws from the posterior of now.
+        """
+        states = States.of(self.policy.problem, [pending.known]).at(pending.stage)
+        return np.asarray(self.policy.probabilities(pending.stage, states)[0])
 
     def _probability(self, pending: PendingState, decision: Decision) -> float | None:
         """Return the probability of the arm of a single pull, given the recorded outcomes.
@@ -171,9 +189,7 @@ class Decider:
         if policy.problem.budget is not None or stage >= policy.problem.horizon:
             return None
         if isinstance(policy, ThompsonPolicy) or not any(pending.open):
-            # draws after pending outcomes, themselves drawn, are draws from the posterior of now
-            states = States.of(policy.problem, [pending.known]).at(stage)
-            return float(policy.probabilities(stage, states)[0, decision.arm])
+            return float(self._best_probabilities(pending)[decision.arm])
         ways, drawn = states_after_pending(
             policy.problem, pending, np.random.default_rng(0), policy.most_ways
         )
@@ -254,6 +270,11 @@ def pending_state(ledger: Ledger) -> PendingState:
     waiting = tuple(map(sum, zip(ledger.open, ledger.lost, strict=True)))
     counts = (tuple(ledger.good), tuple(ledger.bad), waiting, ledger.stage)
     return PendingState(*counts, statistics=ledger.statistics(), spent=ledger.spent)
+
+
+def uniform_number(seed: int, stage: int) -> float:
+    """Return the number in [0, 1) that draws the arm of a stage: the first 53 bits of a SHA-256."""
+    return (int(sha256(f"{seed} {stage}".encode()).hexdigest()[:14], 16) >> 3) / 2.0**53
 
 
 def decision_record(decision: Decision, ledger: Ledger) -> dict[str, Any]:

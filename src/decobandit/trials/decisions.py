@@ -217,6 +217,9 @@ class Decision:
         return next(arm for arm, n in enumerate(self.pulls) if n)
 
 
+PROBABILITY = "probability"  # quantity by which an arm was drawn
+
+
 @dataclass(frozen=True)
 class _Choice:
     arm: int
@@ -252,15 +255,19 @@ def decide(
     prices: Floats | None,
     *,
     rng: np.random.Generator | None = None,
+    drawn: int | None = None,
 ) -> Decision:
-    """Choose the arm to pull next; `rng` is for draws and for random ties."""
+    """Choose the arm to pull next; `rng` is for draws and for random ties.
+
+    `drawn`: the arm, where it was drawn by its probability.
+    """
     pending.check(policy.problem)
     if pending.stage >= policy.problem.horizon:
         raise InvalidArgument(
             f"pending state: stage must be 0..{policy.problem.horizon - 1} for a pull"
         )
     inputs = _Inputs.of(policy.problem, pending, rng)
-    choice = _choice(policy, inputs)
+    choice = _choice(policy, inputs) if drawn is None else _Choice(drawn, quantity=PROBABILITY)
     played = float(policy.problem.survival[pending.stage])  # numbers are those of a stage that is
     if choice.values is not None:
         choice = replace(choice, values=choice.values / played)
@@ -536,7 +543,8 @@ def _reason(
     names = [arm.name for arm in inputs.problem.arms]
     name = names[choice.arm]
     if choice.values is None:
-        return f"{name}: drawn at random by {policy.name}{_after_draws(inputs.pending)}"
+        after = "" if choice.quantity == PROBABILITY else _after_draws(inputs.pending)
+        return f"{name}: drawn at random by {policy.name}{after}"
     terms = ""
     if information is not None:
         reward, value = _number(inputs.rewards[choice.arm]), _number(information[choice.arm])
