@@ -23,6 +23,7 @@ from .fields import (
     FirstError,
     Name,
     Number,
+    Probability,
     at_most,
     choice,
     fraction,
@@ -43,7 +44,6 @@ LARGEST_SEED = 2**53  # that every reader of JSON keeps
 Fault = tuple[tuple[str | int, ...], str, object]  # place, rule, what was found
 Count = Annotated[int, whole_number(0, 1_000_000)]
 Positive = Annotated[int, whole_number(1, 1_000_000)]
-Chance = Annotated[float, fraction("must be a number from 0 to 1", 0.0, 1.0)]
 Level = Annotated[float, fraction("must be a number above 0 and below 1", 0.0, 1.0, open_ends=True)]
 
 FINAL_TESTS = ("posterior", "fisher", "conditional", "z", "t", "welch")
@@ -206,14 +206,14 @@ class Rules(Frozen):
     block_seed: Count | None = Field(
         default=None, description="Of drawn block sizes; a trial draws its own."
     )
-    floor: Chance = Field(default=0.0, description="Least probability of every arm.")
+    floor: Probability = Field(default=0.0, description="Least probability of every arm.")
     floor_kind: FloorKind = Field(
         default="additive",
         description="additive: with n arms that may be pulled, floor + (1 - n floor) times the "
         "policy's probability; clip: smaller probabilities are raised to the floor.",
     )
-    control_share: Chance | None = Field(default=None, description="Probability of control.")
-    max_probability: Chance | None = Field(
+    control_share: Probability | None = Field(default=None, description="Probability of control.")
+    max_probability: Probability | None = Field(
         default=None,
         description="Largest probability of every arm, after the burn-in; what a policy gives "
         "beyond it goes to the other arms in proportion.",

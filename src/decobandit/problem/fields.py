@@ -230,20 +230,8 @@ PriorWeight = Annotated[
 PositiveNumber = Annotated[
     float, Checked(_positive, {"type": "number", "exclusiveMinimum": 0, "maximum": MAX_SIZE})
 ]
-Chance = Annotated[
-    float,
-    Checked(
-        _real("must be a positive number, at most 1", lambda x: 0 < x <= 1),
-        {"type": "number", "exclusiveMinimum": 0, "maximum": 1},
-    ),
-]
-Probability = Annotated[
-    float,
-    Checked(
-        _real("must be a number from 0 to 1", lambda x: 0 <= x <= 1),
-        {"type": "number", "minimum": 0, "maximum": 1},
-    ),
-]
+Chance = Annotated[float, fraction("must be a positive number, at most 1", 5e-324, 1.0)]
+Probability = Annotated[float, fraction("must be a number from 0 to 1", 0.0, 1.0)]
 Word = Annotated[str, Checked(_word, _TEXT | {"pattern": line_pattern(", /@+")})]
 NotNegative = Annotated[
     float,

@@ -169,11 +169,6 @@ class RandomHorizon(Frozen):
         """Largest number of stages."""
         return len(self.probabilities)
 
-    @property
-    def expected_stages(self) -> float:
-        """Expected number of stages."""
-        return float(np.sum(self.probabilities))
-
     def part(self, stages: slice | NDArray[np.int64]) -> RandomHorizon:
         """Return the distribution over some of the stages, given that the first is played."""
         survival = np.array(self.probabilities)[stages]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -11,7 +10,6 @@ from typing import Any
 
 from ..support import (
     InvalidArgument,
-    Rows,
     TableError,
     is_count,
     kind_of,
@@ -27,8 +25,9 @@ from .state import State
 _WITHOUT_OUTCOME = ("open", "cancelled")  # states of allocations in an exported trial
 _MOST = 10**12  # of a count
 _MOST_SHOWN = 10  # columns that a refusal names
+_MOST_NAMES = 8  # arms or segments that a refusal names
 Row = Mapping[str, str | None]
-_Given = Callable[[ArmModel], Stats]  # the tally of a row, by the kind of its arm
+_Given = Callable[[ArmModel], Stats]  # the tally of a row, by the model of its arm
 _Reader = Callable[[Row, str], _Given | None]  # of a row and its place; None: it has no outcome
 
 
@@ -113,14 +112,11 @@ def read_outcomes(
     columns = OutcomeColumns(
         arm_column, outcome_column, good_column, pulls_column, segment=segment_column
     )
-    if segment is None and not whole.segments:
-        counter = _States(problem, columns)
-    else:
-        name = segment or ""
-        problem = whole.segment(name)  # refuses unknown ones
-        counter = _States(problem, columns, (name, [one.name for one in whole.segments]))
-    _read(counter, data)
-    stats = [tuple(float(x) if x != int(x) else int(x) for x in sums) for sums in counter.found]
+    if segment is not None or whole.segments:
+        problem = whole.segment(segment or "")  # refuses unknown ones
+    counter = _Counter(problem, columns, segment, [one.name for one in whole.segments])
+    counter.read(data)
+    stats = [tuple(float(x) if x != int(x) else int(x) for x in sums) for sums in counter.totals]
     state = State.of_stats(problem, stats)
     return state if isinstance(data, str | Path) else replace(state, frame_kind=kind_of(data))
 
@@ -131,83 +127,81 @@ def read_tallies(problem: Problem, data: str | Path, columns: OutcomeColumns) ->
     Outcomes of own states may begin in any of them: what can follow is known of the trial.
     """
     refuse_restless(check_problem(problem), "recorded outcomes")
-    counter = _Tallies(problem, columns)
-    _read(counter, data)
-    rows = zip(problem.arms, counter.kinds, counter.found, strict=True)
+    counter = _Counter(problem, columns, tallies=True)
+    counter.read(data)
+    rows = zip(problem.arms, counter.models, counter.totals, strict=True)
     return {
-        arm.name: kind.format.write_tally(tally)
-        for arm, kind, tally in rows
-        if kind.format.tally_pulls(tally)
+        arm.name: model.format.write_tally(tally)
+        for arm, model, tally in rows
+        if model.format.tally_pulls(tally)
     }
 
 
-def _read(counter: _Counter, data: str | Path | Any) -> None:
-    try:
-        counter.read(read_rows(data))
-    except TableError as error:
-        raise ProblemError(str(error)) from None
+class _Counter:
+    """Adds up the rows of one table, by arm.
 
-
-class _Counter(ABC):
-    """Counts the rows of one table."""
+    segment: the one whose rows count, of all `segments`. tallies: totals are tallies, which need
+    not begin in the first state of an arm; else statistics from that state on.
+    """
 
     def __init__(
         self,
         problem: Problem,
         columns: OutcomeColumns,
-        segment: tuple[str, Sequence[str]] | None = None,
+        segment: str | None = None,
+        segments: Sequence[str] = (),
+        *,
+        tallies: bool = False,
     ) -> None:
-        """`segment`: the one whose rows count, and the names of all; None where there are none."""
-        self._problem, self._columns, self._escaped = problem, columns, False
-        self._segment = segment
+        self._columns, self._tallies, self._escaped = columns, tallies, False
+        self._segment, self._segments = segment, segments
         self._position = {arm.name: i for i, arm in enumerate(problem.arms)}
-        self.kinds = [problem.groups[k].model for k in problem.group_of_arm]
-        self.found = [self.first(kind) for kind in self.kinds]  # of every arm
-        self._tallies: dict[tuple[int, str], Stats] = {}  # of single outcomes, by kind
+        self.models = [problem.groups[k].model for k in problem.group_of_arm]
+        self.totals = [
+            model.format.no_tally if tallies else model.initial() for model in self.models
+        ]
+        self._single: dict[tuple[int, str], Stats] = {}  # tallies of single outcomes, by model
 
-    @abstractmethod
-    def first(self, kind: ArmModel) -> Stats:
-        """Return the tally of an arm without outcomes."""
+    def read(self, data: str | Path | Any) -> None:
+        """Add up all rows of a file or data frame."""
+        try:
+            rows = read_rows(data)
+            self._escaped = rows.escaped
+            tally_of = self._reader(rows.names, rows.source)
+            for where, row in rows.each:
+                self._add(row, where, tally_of)
+        except TableError as error:
+            raise ProblemError(str(error)) from None
 
-    @abstractmethod
-    def after(self, kind: ArmModel, stats: Stats, tally: Stats) -> Stats:
-        """After more outcomes; a ValueError where they cannot follow."""
+    def _add(self, row: Row, where: str, tally_of: _Reader) -> None:
+        wanted = self._segment
+        if self._segments and wanted != self._name(row, where, "segment", self._segments):
+            return
+        counts = tally_of(row, where)
+        if counts is None:
+            return
+        arm = self._position[self._name(row, where, "arm", self._position)]
+        written = self.models[arm].format
+        join = written.joined if self._tallies else written.after_tally
+        try:
+            self.totals[arm] = join(self.totals[arm], counts(self.models[arm]))
+        except ValueError as error:
+            raise ProblemError(f"{where}: {error}") from None
 
-    def read(self, rows: Rows) -> None:
-        """Add up all rows."""
-        self._escaped = rows.escaped
-        tally = self._reader(rows.names, rows.source)
-        for where, row in rows.each:
-            if not self._counts(row, where):
-                continue
-            counts = tally(row, where)
-            if counts is None:
-                continue
-            arm = self._arm(row, where)
-            try:
-                more = counts(self.kinds[arm])
-                self.found[arm] = self.after(self.kinds[arm], self.found[arm], more)
-            except ValueError as error:
-                raise ProblemError(f"{where}: {error}") from None
-
-    def _counts(self, row: Row, where: str) -> bool:
-        """Whether a row is of the segment."""
-        if self._segment is None:
-            return True
-        segment, names = self._segment
-        name = _cell(row, self._columns.segment)
+    def _name(self, row: Row, where: str, what: str, names: Collection[str]) -> str:
+        """Return the arm or segment of a row, also one escaped against spreadsheet formulas."""
+        name = _cell(row, getattr(self._columns, what))
         if self._escaped and original(name) in names:
             name = original(name)
         if name not in names:
-            raise ProblemError(
-                f"{where}: no segment is called {name!r}; segments: {', '.join(names)}"
-            )
-        return name == segment
+            listed = ", ".join(list(names)[:_MOST_NAMES]) + ", ..." * (len(names) > _MOST_NAMES)
+            raise ProblemError(f"{where}: no {what} is called {name!r}; {what}s: {listed}")
+        return name
 
     def _reader(self, header: Collection[str], source: str) -> _Reader:
         """How rows are read, by the columns that are there."""
         wanted, names = self._columns, set(header)
-        if self._segment is not None and wanted.segment not in names:
+        if self._segments and wanted.segment not in names:
             raise ProblemError(f"{source}: no column {wanted.segment!r}; the problem has segments")
         if wanted.arm in names and wanted.outcome in names:
             return self._by_outcome
@@ -229,17 +223,17 @@ class _Counter(ABC):
             return None
         return partial(self._one, outcome)
 
-    def _one(self, outcome: str, kind: ArmModel) -> Stats:
+    def _one(self, outcome: str, model: ArmModel) -> Stats:
         """Return the tally of one outcome; few models have many different ones."""
-        key = (id(kind), outcome)
-        if key not in self._tallies:
-            self._tallies[key] = kind.format.tally([kind.format.typed(outcome)])
-        return self._tallies[key]
+        key = (id(model), outcome)
+        if key not in self._single:
+            self._single[key] = model.format.tally([model.format.typed(outcome)])
+        return self._single[key]
 
     def _by_tally(self, row: Row, where: str) -> _Given | None:
         text = _cell(row, self._columns.seen)
         unescaped = original(text) if self._escaped else text
-        return (lambda kind: kind.format.read_tally(unescaped)) if unescaped else None
+        return (lambda model: model.format.read_tally(unescaped)) if unescaped else None
 
     def _by_counts(self, row: Row, where: str) -> _Given:
         wanted = self._columns
@@ -250,38 +244,9 @@ class _Counter(ABC):
             )
         return partial(_counted, good, pulls)
 
-    def _arm(self, row: Row, where: str) -> int:
-        """Return the arm that a row names, also one escaped against spreadsheet formulas."""
-        name = _cell(row, self._columns.arm)
-        if self._escaped and original(name) in self._position:
-            name = original(name)
-        if name not in self._position:
-            raise ProblemError(f"{where}: no arm is called {name!r}; {_names(self._problem)}")
-        return self._position[name]
 
-
-class _States(_Counter):
-    """Statistics of every arm, from fresh ones on."""
-
-    def first(self, kind: ArmModel) -> Stats:
-        return kind.initial()
-
-    def after(self, kind: ArmModel, stats: Stats, tally: Stats) -> Stats:
-        return kind.format.after_tally(stats, tally)
-
-
-class _Tallies(_Counter):
-    """Tallies of every arm."""
-
-    def first(self, kind: ArmModel) -> Stats:
-        return kind.format.no_tally
-
-    def after(self, kind: ArmModel, stats: Stats, tally: Stats) -> Stats:
-        return kind.format.joined(stats, tally)
-
-
-def _counted(good: int, pulls: int, kind: ArmModel) -> Stats:
-    if not kind.counts_good:
+def _counted(good: int, pulls: int, model: ArmModel) -> Stats:
+    if not model.counts_good:
         raise InvalidArgument("counts of good outcomes; the arm has others")
     return (good, pulls - good)
 
@@ -295,8 +260,3 @@ def _count(row: Row, column: str, where: str) -> int:
     if not is_count(cell) or int(cell) > _MOST:
         raise ProblemError(f"{where}: {column} {cell!r}; must be a whole number, zero or more")
     return int(cell)
-
-
-def _names(problem: Problem) -> str:
-    names = [arm.name for arm in problem.arms[:8]]
-    return "arms: " + ", ".join(names) + (", ..." if problem.n_arms > len(names) else "")

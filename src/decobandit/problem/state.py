@@ -100,7 +100,7 @@ class State:
         return cls(tuple(good), tuple(bad), tuple(extras) if any(extras) else ())
 
     @property
-    def _rows(self) -> list[Stats]:
+    def rows(self) -> list[Stats]:
         """Statistics of every arm."""
         extras = self.statistics or (None,) * len(self.good)
         rows = zip(self.good, self.bad, extras, strict=True)
@@ -108,7 +108,7 @@ class State:
 
     def stats(self, problem: Problem) -> list[Floats]:
         """Return the statistics of every arm, in the form of its outcome model."""
-        return [np.array(row, dtype=float) for row in self._rows]
+        return [np.array(row, dtype=float) for row in self.rows]
 
     @classmethod
     def parse(cls, text: str, problem: Problem | None = None) -> Self:
@@ -197,7 +197,7 @@ class State:
             rule = f"must be {len(models)}, as in the problem"
             raise InvalidArgument(f"{len(self.good)} arms; {rule}")
         extras = self.statistics or (None,) * len(models)
-        rows = zip(models, extras, self._rows, strict=True)
+        rows = zip(models, extras, self.rows, strict=True)
         for number, (model, seen, stats) in enumerate(rows, start=1):
             if model.counts_good != (seen is None):
                 raise InvalidArgument(

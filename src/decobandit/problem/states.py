@@ -72,14 +72,12 @@ class States:
     @classmethod
     def of(cls, problem: Problem, states: Sequence[State]) -> Self:
         """Stack states of a problem."""
-        if problem.is_binary:
-            good = np.array([state.good for state in states], dtype=np.int64)
-            bad = np.array([state.bad for state in states], dtype=np.int64)
-            return cls.of_counts(problem, good + bad, good)
         stats = np.zeros((len(states), problem.n_arms, _widest(problem)))
-        for e, state in enumerate(states):
-            for k, arm in enumerate(state.stats(problem)):
-                stats[e, k, : arm.size] = arm
+        rows = [state.rows for state in states]
+        for group in problem.groups:
+            members, width = list(group.members), group.model.width
+            of_group = np.array([[row[arm] for arm in members] for row in rows], dtype=float)
+            stats[:, members, :width] = of_group.reshape(len(rows), len(members), width)
         return cls(problem, stats)
 
     @classmethod
