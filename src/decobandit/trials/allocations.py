@@ -264,10 +264,10 @@ def _check_states(slot: Allocation, event: str, counts: Counts, kinds: Kinds) ->
 
 def _check_counts(slot: Allocation, event: str, parts: Mapping[str, ArmPulls]) -> None:
     """Refuse more outcomes than pulls, and corrections without an outcome."""
-    if event == "corrected":
-        untold = [arm for arm in parts if not any(p.arm == arm and p.observed for p in slot.arms)]
-        if untold:
-            raise Contradiction("no outcome to correct in this allocation; tell it", *untold)
+    recorded = {part.arm for part in slot.arms if part.observed}
+    if event == "corrected" and not recorded.issuperset(parts):
+        untold = [arm for arm in parts if arm not in recorded]
+        raise Contradiction("no outcome to correct in this allocation; tell it", *untold)
     full = [arm for arm, part in parts.items() if part.pending < 0 or slot.part(arm) is None]
     if event == "told" and slot.has_states and not slot.pending:
         full = list(parts)
@@ -347,20 +347,13 @@ def told_text(tally: Told) -> str:
 def given_tally(kind: ArmModel, entry: object) -> Stats:
     """Parse a tally from text or its parts; a ValueError if it is none."""
     form, mark = kind.format.tally_form
-    if not isinstance(entry, str):
-        try:
-            entry = mark.join(map(_part_text, entry))  # type: ignore[call-overload]
-        except TypeError:
-            raise InvalidArgument(f"{entry!r}; must be {form}") from None
-    return kind.format.read_tally(entry.strip())
-
-
-def _part_text(value: object) -> str:
-    """Return a number or a name as text."""
-    number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-    if not number and not isinstance(value, str):
-        raise TypeError
-    return repr(float(value)) if isinstance(value, float | np.floating) else str(value)
+    if isinstance(entry, str):
+        return kind.format.read_tally(entry.strip())
+    parts = list(entry) if isinstance(entry, Iterable) else [None]
+    if any(isinstance(x, bool) or not isinstance(x, int | float | np.number | str) for x in parts):
+        raise InvalidArgument(f"{entry!r}; must be {form}")
+    texts = [repr(float(x)) if isinstance(x, float | np.floating) else str(x) for x in parts]
+    return kind.format.read_tally(mark.join(texts).strip())
 
 
 def counts_tree(counts: Counts) -> dict[str, Any]:
@@ -370,20 +363,19 @@ def counts_tree(counts: Counts) -> dict[str, Any]:
 
 def counts_from(tree: Mapping[str, Any]) -> Counts:
     """Parse the result of `counts_tree`."""
-    counts = tuple((str(arm), _tally_from(entry)) for arm, entry in sorted(tree.items()))
+    counts = dict[str, Told]()
+    for arm, entry in sorted(tree.items()):
+        if isinstance(entry, str) and entry:
+            counts[str(arm)] = entry
+            continue
+        good, pulls = entry
+        integers = type(good) is int and type(pulls) is int
+        if not integers or not 0 <= good <= pulls or not pulls:
+            raise InvalidArgument("counts are good outcomes and outcomes, one at least")
+        counts[str(arm)] = (good, pulls)
     if not counts:
         raise InvalidArgument("counts name an arm at least")
-    return counts
-
-
-def _tally_from(tree: Any) -> Told:
-    if isinstance(tree, str) and tree:
-        return tree
-    good, pulls = tree
-    integers = type(good) is int and type(pulls) is int
-    if not integers or not 0 <= good <= pulls or not pulls:
-        raise InvalidArgument("counts are good outcomes and outcomes, one at least")
-    return (good, pulls)
+    return tuple(counts.items())
 
 
 # -- all allocations of a trial -------------------------------------------------------------------
@@ -422,24 +414,23 @@ def tallies(
     stats = kind.initial()
     for slot, part in parts:
         if part.observed:
+            yield slot, part, stats, part.tally(kind)
+            stats = known_of(kind, [(slot, part)], stats)
+
+
+def known_of(
+    kind: ArmModel, parts: Iterable[tuple[Allocation, ArmPulls]], before: Stats | None = None
+) -> Stats:
+    """Return the statistics of an arm after all recorded outcomes; `before`: without these."""
+    stats = kind.initial() if before is None else before
+    for _, part in parts:
+        if part.observed:
             tally = part.tally(kind)
-            yield slot, part, stats, tally
-            stats = _after(kind, part, stats, tally)
-
-
-def known_of(kind: ArmModel, parts: Iterable[tuple[Allocation, ArmPulls]]) -> Stats:
-    """Return the statistics of an arm after all recorded outcomes."""
-    stats = kind.initial()
-    for _, part, before, tally in tallies(kind, parts):
-        stats = _after(kind, part, before, tally)
+            if part.pulls or not isinstance(kind, MarkovModel):
+                stats = kind.format.after_tally(stats, tally)
+            else:
+                stats = kind.following(stats, tally[0], pulled=False)
     return stats
-
-
-def _after(kind: ArmModel, part: ArmPulls, stats: Stats, tally: Stats) -> Stats:
-    """Return the statistics of an arm after its part of an allocation."""
-    if part.pulls or not isinstance(kind, MarkovModel):
-        return kind.format.after_tally(stats, tally)
-    return kind.following(stats, tally[0], pulled=False)
 
 
 def value_of(kind: ArmModel, part: ArmPulls, stats: Stats, tally: Stats) -> float:

@@ -129,8 +129,18 @@ def people_log(store: Store) -> PeopleLog:
             for row in connection.execute(order)
         ]
         tokens = [dict(row._mapping) for row in connection.execute(select(schema.tokens))]
-    expected = None if head is None else (head.seq, head.hash)
-    return _checked(rows, expected, tokens)
+    events, problems = list[Event](), list[str]()
+    try:
+        for event in chained(rows, PEOPLE, kinds=KINDS, name=NAME):
+            events.append(event)  # those before the first that was changed
+    except Damaged as error:
+        problems.append(str(error))
+    last = (events[-1].seq, events[-1].hash) if events else (-1, GENESIS)
+    if not problems and (head is None or last != (head.seq, head.hash)):
+        problems.append(f"{NAME}: the last event is not the one that the head names")
+    if not problems:
+        problems += _token_problems(events, tokens)
+    return PeopleLog(PEOPLE, tuple(events), last[1], tuple(problems))
 
 
 def token_digest(row: Mapping[str, Any]) -> str:
@@ -152,21 +162,3 @@ def _token_problems(events: Iterable[Event], tokens: Sequence[Mapping[str, Any]]
             yield f"token {row['name']!r}: {NAME} does not say that it was made"
         elif token_digest(row) != logged[row["name"]]:
             yield f"token {row['name']!r}: was changed; {NAME} does not say so"
-
-
-def _checked(
-    rows: Sequence[StoredEvent], head: tuple[int, str] | None, tokens: Sequence[Mapping[str, Any]]
-) -> PeopleLog:
-    events: list[Event] = []
-    problems: list[str] = []
-    try:
-        for event in chained(rows, PEOPLE, kinds=KINDS, name=NAME):
-            events.append(event)
-    except Damaged as error:
-        problems.append(str(error))
-    last = (events[-1].seq, events[-1].hash) if events else (-1, GENESIS)
-    if not problems and last != head:
-        problems.append(f"{NAME}: the last event is not the one that the head names")
-    if not problems:
-        problems += _token_problems(events, tokens)
-    return PeopleLog(PEOPLE, tuple(events), last[1], tuple(problems))

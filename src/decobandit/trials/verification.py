@@ -16,7 +16,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from sqlalchemy import select
 
 from ..support import JsonError, parse
@@ -236,9 +235,6 @@ def _checked(store: Store, trial: str, given_head: str | None) -> LogCheck:
 
 TOLERANCE = 1e-9  # of recomputed numbers: another machine may add in another order
 MAX_TABLE_STATES = 2e9  # states of all stages and groups, up to which whole tables are made
-_EXACT = ("stage", "spent", "state", "policy", "multipliers_hash", "seed")
-_TERMS = ("expected_reward", "value_of_information", "index")
-_NUMBERS = ("price", *_TERMS, "probabilities", "probability")
 
 
 @record_class()
@@ -279,7 +275,7 @@ def replayed(events: Sequence[Event]) -> Replay:
         if event.kind in ARM_KINDS:
             deciders[None] = decider = _second_decider(ledger)
             differences += _compared_settings(event, ledger)
-            if not _close(event.data["bound_from_here"], bound_from_here(ledger, decider)):
+            if not _same(event.data["bound_from_here"], bound_from_here(ledger, decider)):
                 differences.append(f"event {event.seq}: bound_from_here differs from the record")
     return Replay(trial, decisions, tuple(differences))
 
@@ -306,39 +302,21 @@ def _compared_settings(event: Event, ledger: Ledger) -> list[str]:
     return differences
 
 
-def _compared(event: Event, number: int, ledger: Ledger, decider: Decider) -> list[str]:
-    """Return the differences between an ask on record and the same decision now.
+def _compared(event: Event, number: int, ledger: Ledger, decider: Decider) -> Iterator[str]:
+    """Yield the differences between an ask on record and the same decision now.
 
     `number`: of the ask in the whole trial; `ledger`: that of its segment.
     """
-    decision, before = decider.decide(ledger), event.data["decision"]
-    now = decision_record(decision, ledger)
-    exact = [
-        ("pulls", event.data.get("pulls"), decision.by_name(ledger.problem)),
-        ("reason", event.data.get("reason"), decision.reason),
-        ("number", event.data.get("number"), number),
-        *((name, before.get(name), now.get(name)) for name in _EXACT),
-    ]
-    return [
-        *(
-            f"event {event.seq}: {name} {a!r} on record, {b!r} now"
-            for name, a, b in exact
-            if a != b
-        ),
-        *(
-            f"event {event.seq}: {name} differs from the record"
-            for name in _NUMBERS
-            if not _close(before.get(name), now[name])
-        ),
-    ]
-
-
-def _close(before: Any, now: Any) -> bool:
-    if before is None or now is None:
-        return before is now
-    return np.shape(before) == np.shape(now) and bool(
-        np.allclose(before, now, rtol=TOLERANCE, atol=TOLERANCE)
-    )
+    decision = decider.decide(ledger)
+    now = {
+        "pulls": decision.by_name(ledger.problem),
+        "reason": decision.reason,
+        "number": number,
+        "decision": decision_record(decision, ledger),
+    }
+    before = {name: event.data.get(name) for name in now}
+    for difference in _compared_values(before, now, ""):
+        yield f"event {event.seq}: on record, {difference}"
 
 
 # -- exports: everything shown is computed again, without the database -----------------------------
