@@ -244,7 +244,6 @@ class Checkpoint:
         return "\n".join(lines) + "\n"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the checkpoint as JSON values."""
         return {
             "number": self.number,
             "made": self.made,

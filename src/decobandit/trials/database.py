@@ -43,7 +43,6 @@ class Counts:
         self._errors: Counter[str] = Counter()
 
     def event(self, kind: str) -> None:
-        """Count an event by kind."""
         with self._lock:
             self._events[kind] += 1
 
@@ -64,12 +63,10 @@ class Counts:
             error.counted = True
 
     def events(self) -> dict[str, int]:
-        """Return the number of events by kind."""
         with self._lock:
             return dict(self._events)
 
     def errors(self) -> dict[str, int]:
-        """Return the number of errors: damaged, unavailable."""
         with self._lock:
             return dict(self._errors)
 

@@ -81,7 +81,6 @@ class Decider:
 
     @property
     def cost(self) -> Cost:
-        """Cost class of the policy's decisions."""
         return self.policy.cost
 
     @property
@@ -200,7 +199,6 @@ class Decider:
         return float(by_state @ np.array([weight for _, weight in ways]))
 
     def deployment(self, ledger: Ledger) -> tuple[int, ...]:
-        """Choose the arms to deploy, when all slots have outcomes."""
         rng = np.random.default_rng([ledger.settings.seed, ledger.stage])
         # money may be spent before the last stage
         pending = replace(pending_state(ledger), stage=ledger.problem.horizon)
@@ -344,7 +342,6 @@ class LiveRules(RuledPolicy):
         return LookState(every, np.zeros_like(every))
 
     def result(self, ledger: Ledger) -> LookState:
-        """Return the result of all looks of a ledger."""
         looks = ledger.looks
         begin = next((n for n in (len(looks), len(looks) - 1) if looks[:n] in self._results), 0)
         result = self._results.get(looks[:begin]) or self.before_looks()
@@ -363,7 +360,6 @@ class LiveRules(RuledPolicy):
         return LookState(verdict.allowed, verdict.declared, reason, state.total if reason else 0)
 
     def dropped(self, result: LookState) -> tuple[str, ...]:
-        """Return the names of the dropped arms."""
         arms = zip(self.problem.arms, result.allowed[0], strict=True)
         return tuple(arm.name for arm, left in arms if not left)
 

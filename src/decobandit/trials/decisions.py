@@ -90,7 +90,6 @@ class PendingState:
 
     @property
     def known(self) -> State:
-        """State of the recorded outcomes."""
         return State(self.good, self.bad, self.statistics)
 
     def check(self, problem: Problem) -> None:
@@ -208,7 +207,6 @@ class Decision:
         return self.probabilities is not None
 
     def by_name(self, problem: Problem) -> dict[str, int]:
-        """Return the pulls of the arms that get some, by name."""
         return {arm.name: n for arm, n in zip(problem.arms, self.pulls, strict=True) if n}
 
     @property

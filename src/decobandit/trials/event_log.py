@@ -80,7 +80,6 @@ class DamageRecord:
             raise
 
     def mark(self, trial: str, problem: str) -> None:
-        """Lock a trial whose log is damaged."""
         at = datetime.now(UTC).isoformat(timespec="microseconds")  # tells two marks apart
         damage = f"{at}: {problem[:MAX_DAMAGE_TEXT]}"
         self._unwritten[trial] = damage
@@ -215,7 +214,6 @@ class EventLog:
         return self._ledgers.get(trial)
 
     def heads(self) -> dict[str, Head]:
-        """Return the last heads of all trials."""
         return {head.trial: head for head in self._heads.values()}
 
     def _row(self, connection: Connection, trial: str, query: Select[Any]) -> Row[Any]:

@@ -224,7 +224,6 @@ class TrialTables(Tabular):
         self._events, self._status = events, status
 
     def tables(self) -> Tables:
-        """Return columns by the name of the table."""
         return trial_tables(lambda: self._events, lambda: self._status)
 
 

@@ -56,7 +56,7 @@ from .errors import (
     TrialError,
 )
 from .events import GENESIS, Event
-from .requests import Answered, Cancellation, Change, Correction, Course, Refusal, Request
+from .requests import Answered, CancellationCount, Change, Correction, Course, Refusal, Request
 from .settings import TrialLimits, TrialSettings, codes_of, letters
 
 TrialState = Literal["running", "closed", "archived", "locked"]
@@ -109,7 +109,8 @@ class Ledger:
         self.subjects: dict[str, str] = {}  # allocation by subject, cancelled ones left out
         self.ahead: dict[str, None] = {}  # pending allocations without a subject yet, in order
         self._look_alikes: dict[str, str] = {}  # subjects by `look_alike_keys`
-        self.cancellations: list[Cancellation] = []
+        # by person and arm, in order of first occurrence
+        self.cancellations: dict[tuple[str, str], CancellationCount] = {}
         self.courses: dict[str, Course] = {}  # by allocation
         self.probabilities: dict[str, list[float]] = {}  # of all arms, where logged
         self.waited = False  # whether arms were allocated while outcomes were pending
@@ -204,8 +205,7 @@ class Ledger:
 
     @property
     def cancelled(self) -> int:
-        """Number of cancelled pulls."""
-        return sum(one.count for one in self.cancellations)
+        return sum(one.count for one in self.cancellations.values())
 
     @property
     def stock(self) -> list[str]:
@@ -214,11 +214,9 @@ class Ledger:
 
     @property
     def known(self) -> State:
-        """State of all recorded outcomes."""
         return State(tuple(self.good), tuple(self.bad), self.statistics())
 
     def statistics(self) -> tuple[Seen | None, ...]:
-        """Return the statistics of arms with non-binary outcomes."""
         return seen_of(self.kinds, self.allocations.values())
 
     def unmasked_since(self, time: str, person: str) -> int:
@@ -226,7 +224,6 @@ class Ledger:
         return sum(who == person and at > time for (_, who), at in self.unmasked.items())
 
     def position(self, arm: str) -> int:
-        """Return the position of an arm in the problem."""
         return self._positions[arm]
 
     def look_alike(self, subject: str | None) -> str | None:
@@ -294,16 +291,7 @@ class Ledger:
         elif kind == "closed" and self.state == "archived":
             raise Conflict("the trial is archived, and so closed; reopen it first")
 
-    def check_review(self, up_to: int | None) -> None:
-        """Refuse the review of events that are not on record."""
-        if type(up_to) is not int or not 0 <= up_to <= self.seq:
-            raise TrialError(
-                f"up_to: {up_to} is not allowed; must be 0 to {self.seq}, the number of an event",
-                field="up_to",
-            )
-
     def check_unmask(self, role: str | None) -> None:
-        """Refuse a role that may not unmask."""
         permitted = self.limits.unmask_role
         if permitted is not None and role != permitted:
             raise NotPermitted(f"this trial permits only the role {permitted} to unmask")
@@ -411,7 +399,12 @@ class Ledger:
             self.locked_by = event.by if event.kind == "locked" else ""
             return Answered(request)
         if event.kind == "reviewed":
-            self.check_review(request.up_to)
+            if type(request.up_to) is not int or not 0 <= request.up_to <= self.seq:
+                raise TrialError(
+                    f"up_to: {request.up_to} is not allowed; must be 0 to {self.seq}, the number "
+                    "of an event",
+                    field="up_to",
+                )
             self.reviewed = request.up_to
             return Answered(request)
         if event.kind == "limited":
@@ -579,11 +572,17 @@ class Ledger:
                 "as many allocations were cancelled as the trial permits; an administrator can "
                 "permit more"
             )
-        self.cancellations += [
-            Cancellation(event.by, part.arm, event.data["reason"], part.pending)
-            for part in before.arms
-            if part.pending
-        ]
+        by, reason = event.by, event.data["reason"]
+        for part in before.arms:
+            if part.pending:
+                so_far = self.cancellations.get((by, part.arm))
+                count, reasons = (0, ()) if so_far is None else (so_far.count, so_far.reasons)
+                self.cancellations[by, part.arm] = CancellationCount(
+                    by,
+                    part.arm,
+                    count + part.pending,
+                    reasons if reason in reasons else (*reasons, reason),
+                )
         if not after.told:
             self._forget_subject(after.subject)
 
@@ -605,7 +604,6 @@ class Ledger:
         self._spent += by * self._cost(slot)
 
     def _cost(self, slot: Allocation) -> Fraction:
-        """Return the money that an allocation costs."""
         if self.problem.budget is None:
             return Fraction(0)
         costs, at = self.problem.costs[slot.stage], self._positions

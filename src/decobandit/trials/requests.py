@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -105,16 +105,6 @@ class Answered:
     refusal: str = ""
 
 
-@dataclass(frozen=True)
-class Cancellation:
-    """Cancelled pulls of an arm."""
-
-    by: str
-    arm: str
-    reason: str
-    count: int
-
-
 @record_class()
 class Change:
     """A change of the trial as a whole, or an unmasking."""
@@ -173,22 +163,6 @@ class CancellationCount:
     arm: str = doc("Name of the arm.")
     count: int = doc("How many.")
     reasons: tuple[str, ...] = doc("Why; each reason once.")
-
-
-def counted(cancellations: Iterable[Cancellation]) -> tuple[CancellationCount, ...]:
-    """Count cancellations by person and arm, in order of first occurrence."""
-    groups: dict[tuple[str, str], list[Cancellation]] = {}
-    for one in cancellations:
-        groups.setdefault((one.by, one.arm), []).append(one)
-    return tuple(
-        CancellationCount(
-            by,
-            arm,
-            sum(one.count for one in group),
-            tuple(dict.fromkeys(one.reason for one in group)),
-        )
-        for (by, arm), group in groups.items()
-    )
 
 
 # -- fields ---------------------------------------------------------------------------------------

@@ -141,7 +141,6 @@ class TrialSettings:
 
     @classmethod
     def from_dict(cls, tree: dict[str, Any]) -> TrialSettings:
-        """Read the result of `to_dict`."""
         # the log calls the settings "plan"
         ties, seed = tie_rule(tree["ties"]), int(tree["seed"])
         fixed = (tree["policy"], ties, seed, tree["path"])

@@ -22,7 +22,7 @@ from .decisions import Decision, expected_rewards
 from .errors import Conflict, Stopped, TrialError
 from .events import canonical, digest
 from .ledger import Ledger
-from .requests import CancellationCount, Request, counted
+from .requests import CancellationCount, Request
 from .settings import NO_BOUND, TrialLimits, TrialSettings
 
 
@@ -457,7 +457,7 @@ def status_of(ledger: Ledger, deciders: Deciders) -> Status:
         "allocated": ledger.used,
         "remaining": ledger.slots - ledger.used,
         "open": tuple(slot for slot in ledger.allocations.values() if slot.state == "open"),
-        "cancellations": counted(ledger.cancellations),
+        "cancellations": tuple(ledger.cancellations.values()),
         "spent": None if ledger.left is None else ledger.spent,
         "upper_bound": settings.upper_bound,
         **settings.best_bound_fields,

@@ -30,7 +30,7 @@ from .ledger import Ledger
 from .lists import STALE_AFTER, page_of_trials
 from .recording import Recording, turns_of
 from .report import TrialReport, report_of
-from .requests import CancellationCount, actor_of, counted
+from .requests import CancellationCount, actor_of
 from .settings import TrialLimits, TrialSettings, make_settings, origin_of
 from .status import Status, Summary, episode_of, status_of
 from .verification import Replay, Verification, check_trial, replayed
@@ -137,7 +137,7 @@ class Trial(Recording, Tabular):
 
     def cancellations(self) -> tuple[CancellationCount, ...]:
         """Count cancelled allocations by person and arm, with reasons."""
-        return counted(self.read().cancellations)
+        return tuple(self.read().cancellations.values())
 
     def episode(self, *, segment: str | None = None) -> Episode:
         """Compare the recorded outcomes, in the order of their allocations, with the prices.

@@ -47,11 +47,9 @@ class CheckResult(Shown):
 
     @property
     def ok(self) -> bool:
-        """Whether there are no findings."""
         return not self.findings
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the result as JSON values."""
         values = asdict(self).items()
         return {"trial": self.trial, "ok": self.ok} | {
             key: list(value) if isinstance(value, tuple) else value for key, value in values
@@ -127,7 +125,6 @@ class LogCheck:
         self._last_time = at or self._last_time
 
     def add_problem(self, text: str) -> None:
-        """Add a problem of the trial."""
         self.problems.append(f"trial {self.trial}: {text}")
 
     def check_head(self, head: tuple[int, str]) -> None:
@@ -138,7 +135,6 @@ class LogCheck:
             self.add_problem("the last event is not the one that the head names")
 
     def result(self) -> Verification:
-        """Return the result so far."""
         remarks = list(self.remarks)
         if self.hashes and self.ledger is not None and not self.ledger.settings.has_prices:
             remarks.append(NO_BOUND)
