@@ -239,9 +239,10 @@ def _summary(log: EventLog, row: Row[Any], read: list[Ledger]) -> Summary:
             return stored
         ledger = log.read(row.id)
     except Damaged:
-        return Summary(
-            str(row.id), str(row.name), "", 0, 0, 0, 0, 0, str(row.created_at), intact=False
-        )
+        names = {name: str(getattr(row, name)) for name in ("id", "name", "created_at")}
+        numbers = dict.fromkeys(("horizon", "slots", "allocated", "told", "arms", "open"), 0)
+        about: dict[str, Any] = {"state": "running", "policy": "", **names, **numbers}
+        return Summary(**about, finished=False, stopped=None, intact=False)
     read.append(ledger)
     return summary_of(ledger)
 

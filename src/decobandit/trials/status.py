@@ -27,8 +27,8 @@ from .settings import NO_BOUND, TrialLimits, TrialSettings
 
 
 @record_class()
-class Standing(Shown):
-    """Trial counts shared by status and report. Slots are pulls."""
+class Progress(Shown):
+    """Fields shared by lists, status and report. Slots are pulls."""
 
     id: str = doc("Random id.")
     name: str = doc("Name of the trial.")
@@ -39,14 +39,27 @@ class Standing(Shown):
     finished: bool = doc("Whether every slot has its outcome.")
     created_at: str = doc("ISO 8601, UTC.")
     policy: str = doc("Name of the policy.")
-    seed: int = doc("Random seed.")
-    version: str = doc("Version of decobandit.")
     horizon: int = doc("Number of stages.")
-    pulls_per_stage: int = doc("Pulls of one stage.")
-    planned: str = doc("Arms, stages and pulls as planned, in words.")
     slots: int = doc("Total number of pulls.")
     allocated: int = doc("Slots in use.")
     told: int = doc("Slots with an outcome.")
+    stopped: str | None = doc(
+        "Why a look has stopped the trial: superiority, inferiority, futility or equivalence."
+    )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the record as JSON values."""
+        return asdict(self)
+
+
+@record_class()
+class Standing(Progress):
+    """Trial counts shared by status and report."""
+
+    seed: int = doc("Random seed.")
+    version: str = doc("Version of decobandit.")
+    pulls_per_stage: int = doc("Pulls of one stage.")
+    planned: str = doc("Arms, stages and pulls as planned, in words.")
     cancelled: int = doc("Allocations that were cancelled.")
     cancellations: tuple[CancellationCount, ...] = doc(
         "Cancelled pulls by person and arm, with reasons."
@@ -77,15 +90,8 @@ class Standing(Shown):
     rules: dict[str, Any] | None = doc(
         "Rules of the design that the trial obeys, in the form of the table `design` of a file."
     )
-    stopped: str | None = doc(
-        "Why a look has stopped the trial: superiority, inferiority, futility or equivalence."
-    )
     dropped: tuple[str, ...] = doc("Arms that looks have dropped.")
     arm_changes: tuple[ArmChange, ...] = doc("Arms that joined or left while the trial ran.")
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the record as JSON values."""
-        return asdict(self)
 
 
 # -- reward, loss and bound -----------------------------------------------------------------------
@@ -223,7 +229,7 @@ def loss_so_far(ledger: Ledger, decider: Decider) -> float | None:
 
 
 @record_class()
-class Summary(Shown):
+class Summary(Progress):
     """One line of a list of trials.
 
     Examples
@@ -234,27 +240,13 @@ class Summary(Shown):
     (True, 'running')
     """
 
-    id: str = doc("Random id.")
-    name: str = doc("Name of the trial.")
-    policy: str = doc("Name of the policy.")
     arms: int = doc("Number of arms.")
-    horizon: int = doc("Number of stages.")
-    allocated: int = doc("Slots in use.")
-    told: int = doc("Slots with an outcome.")
     open: int = doc("Slots with a pending outcome.")
-    created_at: str = doc("ISO 8601, UTC.")
     intact: bool = doc("False: the log was changed, and nothing else can be said.", default=True)
-    state: str = doc("running, closed, archived or locked.", default="running")
     open_since: str | None = doc(
         "When the oldest pending allocation was made: ISO 8601, UTC.", default=None
     )
     stale: bool = doc("Whether that is longer ago than `stale_after`.", default=False)
-    finished: bool = doc("Whether every slot has its outcome.", default=False)
-    stopped: str | None = doc(
-        "Why a look has stopped the trial: superiority, inferiority, futility or equivalence.",
-        default=None,
-    )
-    slots: int = doc("Pulls of the whole trial.", default=0)
     leader: str | None = doc(
         "Arm with the largest expected reward; null before the first outcome, and with segments.",
         default=None,
@@ -272,10 +264,6 @@ class Summary(Shown):
         if self.state == "archived":
             return self.state
         return "finished" if self.finished else "stopped" if self.stopped else self.state
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the record as JSON values."""
-        return dict(self.__dict__)
 
 
 @record_class()
@@ -381,23 +369,25 @@ class Status(Standing):
         return sum(arm.open for arm in self.arms)
 
 
+def progress_of(ledger: Ledger) -> dict[str, Any]:
+    """Return the fields of `Progress`, but why looks have stopped the trial."""
+    names = ("name", "state", "finished", "created_at", "slots", "told")
+    return {name: getattr(ledger, name) for name in names} | {
+        "id": ledger.trial,
+        "policy": ledger.settings.policy,
+        "horizon": ledger.problem.horizon,
+        "allocated": ledger.used,
+    }
+
+
 def summary_of(ledger: Ledger) -> Summary:
     """Summarise a trial for lists."""
     return Summary(
-        ledger.trial,
-        ledger.name,
-        ledger.settings.policy,
-        ledger.problem.n_arms,
-        ledger.problem.horizon,
-        ledger.used,
-        ledger.told,
-        sum(ledger.open),
-        ledger.created_at,
-        state=ledger.state,
+        **progress_of(ledger),
+        arms=ledger.problem.n_arms,
+        open=sum(ledger.open),
         open_since=next(iter(ledger.since.values()), None),
-        finished=ledger.finished,
         stopped=_stopped(ledger),
-        slots=ledger.slots,
         **_leader(ledger),
         next_look=_next_look(ledger),
     )
@@ -446,15 +436,12 @@ def status_of(ledger: Ledger, deciders: Deciders) -> Status:
     """Return the status of a trial, with its next decision and its bounds."""
     problem, settings = ledger.problem, ledger.settings
     common: dict[str, Any] = {
+        **progress_of(ledger),
         **{name: getattr(ledger, name) for name in _FROM_LEDGER},
-        "id": ledger.trial,
-        "policy": settings.policy,
         "seed": settings.seed,
         "version": __version__,
-        "horizon": problem.horizon,
         "pulls_per_stage": problem.pulls_per_stage,
         "planned": problem.described(),
-        "allocated": ledger.used,
         "remaining": ledger.slots - ledger.used,
         "open": tuple(slot for slot in ledger.allocations.values() if slot.state == "open"),
         "cancellations": tuple(ledger.cancellations.values()),
@@ -542,10 +529,7 @@ _OF_SEGMENT = (
     *("allocated", "told", "stage", "next_arm", "next_pulls", "reason", "price", "arms"),
     *("earned", "upper_bound", "loss_so_far", "stopped", "dropped"),
 )
-_FROM_LEDGER = (
-    *("name", "state", "finished", "created_at", "slots", "told", "cancelled"),
-    *("stage", "head", "limits", "arm_changes", "left"),
-)
+_FROM_LEDGER = ("cancelled", "stage", "head", "limits", "arm_changes", "left")
 
 
 def _next_decision(ledger: Ledger, decider: Decider) -> Decision | None:
