@@ -419,3 +419,28 @@ def test_progress_reaches_the_end(arms: int, horizon: int, workers: int) -> None
     assert seen == sorted(set(seen))
     assert seen[-1] == (horizon, horizon)
     assert {total for _, total in seen} == {horizon}
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        Problem.uniform(arms=4, horizon=12),
+        Problem.uniform(arms=6, horizon=4),
+        Problem(
+            horizon=10,
+            arms=[
+                *(Arm(name=name, prior=BetaBernoulli(2, 1)) for name in "ab"),
+                Arm(name="c", prior=BetaBernoulli(1, 3)),
+                *(Arm(name=name) for name in "de"),
+            ],
+        ),
+    ],
+    ids=["4 arms", "6 arms", "3 groups"],
+)
+def test_stages_rewritten_block_by_block_have_the_values_of_stored_ones(
+    problem: Problem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored = optimum(problem, keep=True).value
+    assert optimum(problem).value == pytest.approx(stored, abs=1e-12)
+    monkeypatch.setattr("decobandit.joint.joint_sweep.SMALL_BLOCK", 1)
+    assert optimum(problem).value == pytest.approx(stored, abs=1e-12)

@@ -33,7 +33,7 @@ from ..support.frames import Shown
 from ..support.records import doc, record_class
 from .arm_states import refuse_infinite
 from .joint_states import Counted, JointValues, columns, count
-from .joint_sweep import sweep, sweep_start, sweep_two_arms, two_arm_states
+from .joint_sweep import rewritten_states, sweep, sweep_start, sweep_two_arms, two_arm_states
 from .shapes import (
     Ends,
     ShapeProgram,
@@ -175,7 +175,7 @@ def optimum(
     counted = count(problem)
     dense = problem.n_arms == 2 and not keep
     limit = machine_limit() if limit_bytes is None else limit_bytes
-    needed = _bytes(problem, counted, keep=keep, dense=dense)
+    needed = _bytes(problem, counted, limit, keep=keep, dense=dense)
     _check_size(counted, needed, limit)
     number, report = worker_count(workers), progress or silent
     if dense:
@@ -260,14 +260,17 @@ def _to_int(number: float) -> int:
 # -- sizes --------------------------------------------------------------------------------------
 
 
-def _bytes(problem: Problem, counted: Counted, *, keep: bool, dense: bool) -> int:
-    """Values of two stages, or of all; and their shapes."""
+def _bytes(problem: Problem, counted: Counted, limit: int, *, keep: bool, dense: bool) -> int:
+    """Values of one stage and its largest block, or of all stages; and their shapes."""
     if dense:
         return 8 * two_arm_states(problem)
     wide = SHAPE_BYTES * sum(columns(problem))
     if keep:
         return 8 * sum(counted.states) + wide * sum(counted.shapes)
-    return 8 * sum(sorted(counted.states)[-2:]) + 2 * wide * max(counted.shapes)
+    most, shapes = max(counted.states), 2 * wide * max(counted.shapes)
+    if 8 * most + shapes > limit:
+        return 8 * most + shapes  # too large already
+    return 8 * rewritten_states(problem) + shapes
 
 
 def _check_size(counted: Counted, needed: int, limit: int) -> None:

@@ -1,7 +1,8 @@
 """Values of the joint states, backward over the stages.
 
-Threads share the shapes of a stage. For two arms, whose stages are rewritten in place, each thread
-takes the next block of stages and follows the thread before it through the slabs.
+Threads share the shapes of a stage. Unless all stages are kept, a stage is rewritten in place. For
+two arms, each thread takes the next block of stages and follows the thread before it through the
+slabs.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from .kernels.joint import Shapes, fill_last, fill_level
 from .kernels.two_arms import last_slabs, last_values, step_choices, step_fronts
 
 SMALL_LEVEL = 20_000  # states; below this, threads are not worth it
+SMALL_BLOCK = 1_000_000  # states that are rewritten at once
 PARTS_PER_THREAD = 4
 CACHE_BYTES = 8 * 2**20  # what the slabs of one front may take
 MOST_STATES_AT_ONCE = 5_000_000  # of a part: Ctrl-C works between parts
@@ -42,18 +44,68 @@ def sweep(
     shapes = shapes_at(problem, last)
     values = stages.fill(last, shapes)
     _tell(report, problem, 1)
+    if not keep:
+        return _rewritten(problem, stages, shapes, values, report), None
     stored = [(shapes, values)]
     for t in range(last - 1, -1, -1):
-        later, after = shapes, values
+        later, after = stored[-1]
         shapes = shapes_at(problem, t, later)
-        values = stages.fill(t, shapes, later, after)
-        stored = [*stored, (shapes, values)] if keep else []
+        stored.append((shapes, stages.fill(t, shapes, later.offset, after)))
         _tell(report, problem, problem.stages - t)
-    tables = None
-    if keep:
-        all_shapes, all_values = zip(*reversed(stored), strict=True)
-        tables = JointValues(problem, stages.ranking, all_shapes, all_values)
-    return float(values[0]), tables
+    all_shapes, all_values = zip(*reversed(stored), strict=True)
+    tables = JointValues(problem, stages.ranking, all_shapes, all_values)
+    return float(all_values[0][0]), tables
+
+
+def _rewritten(
+    problem: Problem, stages: _Stages, shapes: Shapes, values: Floats, report: Report
+) -> float:
+    """Take the values of the last stage back to the first, in place; return W_0.
+
+    The shapes whose first column is v are a block. Pulls of a shape lead to its own block or the
+    next one, so blocks are rewritten in order: each keeps the place that it has at the last stage.
+    """
+    place = shapes.offset[_blocks(shapes)]
+    spare = np.empty(max(int(np.diff(place).max()), min(values.size, SMALL_BLOCK)))
+    for t in range(problem.stages - 2, -1, -1):
+        later, edges = shapes, _blocks(shapes)
+        beyond = place[later.pulls[:, 0]] - later.offset[edges[later.pulls[:, 0]]]
+        offset = later.offset.copy()
+        offset[:-1] += beyond
+        offset[-1] = values.size
+        shapes = shapes_at(problem, t, later)
+        edges = _blocks(shapes)
+        first = 0
+        while first < edges.size - 1:  # as many blocks as fit
+            begin = shapes.offset[edges[first]]
+            end = int(np.searchsorted(shapes.offset[edges], begin + spare.size, side="right")) - 1
+            rows = slice(edges[first], edges[end] + 1)
+            piece = Shapes(
+                shapes.pulls[rows.start : rows.stop - 1],
+                shapes.offset[rows] - begin,
+                shapes.after[rows.start : rows.stop - 1],
+            )
+            stages.fill(t, piece, offset, values, spare)
+            for block in range(first, end):
+                source = slice(*(shapes.offset[edges[block : block + 2]] - begin))
+                to = place[block]
+                values[to : to + source.stop - source.start] = spare[source]
+            first = end
+        _tell(report, problem, problem.stages - t)
+    return float(values[0])
+
+
+def _blocks(shapes: Shapes) -> Ints:
+    """Return the first shape of every block, and their number."""
+    first = shapes.pulls[:, 0]
+    return np.searchsorted(first, np.arange(first[-1] + 2))
+
+
+def rewritten_states(problem: Problem) -> int:
+    """Return the number of values stored where stages are rewritten in place."""
+    shapes = shapes_at(problem, problem.stages - 1)
+    sizes = np.diff(shapes.offset[_blocks(shapes)])
+    return int(sizes.sum() + max(sizes.max(), min(sizes.sum(), SMALL_BLOCK)))
 
 
 def _tell(report: Report, problem: Problem, levels: int) -> None:
@@ -70,7 +122,7 @@ def sweep_start(
     for t in range(stage - 1, -1, -1):
         later, after = shapes, values
         shapes = shapes_at(problem, t, later, number)
-        values = stages.fill(t, shapes, later, after)
+        values = stages.fill(t, shapes, later.offset, after)
         report(Progress("first stages", stage - t, stage))
     return float(values[0])
 
@@ -84,17 +136,25 @@ class _Stages:
         self._workers = workers
 
     def fill(
-        self, t: int, shapes: Shapes, later: Shapes | None = None, after: Floats | None = None
+        self,
+        t: int,
+        shapes: Shapes,
+        offset: Ints | None = None,
+        after: Floats | None = None,
+        values: Floats | None = None,
     ) -> Floats:
-        """Compute W_t from the shapes of the next stage and W_{t+1} = after; None at the last."""
-        values = np.empty(shapes.offset[-1])
+        """Compute W_t, in `values` if given, from W_{t+1} = after; None at the last stage.
+
+        offset: where the shapes of the next stage begin in `after`.
+        """
+        values = np.empty(shapes.offset[-1]) if values is None else values
 
         def part(first: int, last: int) -> None:
             about = (self._arms, t, self.ranking, shapes, first, last, values)
-            if later is None:
+            if offset is None:
                 fill_last(*about)
             else:
-                fill_level(*about, later.offset, after)
+                fill_level(*about, offset, after)
 
         self._in_parts(part, shapes.offset)
         return values
