@@ -203,7 +203,8 @@ def test_shares_are_rounded_by_the_largest_remainder(
     ],
 )
 def test_the_reason_names_the_arms_that_get_most(pulls: tuple[int, ...], said: str) -> None:
-    assert batch_clause(dict(zip("abcdefgh", pulls, strict=False)), "p") == said
+    arms = [Arm(name=name, prior=BetaBernoulli(1, 1)) for name in "abcdefgh"[: len(pulls)]]
+    assert batch_clause(Problem(arms=arms, horizon=1), pulls, "p") == said
 
 
 def test_many_pending_outcomes_are_drawn_and_come_out_the_same_again(tmp_path: Path) -> None:

@@ -387,9 +387,8 @@ def _decide_by_rules(
     by_state = ruled.probabilities(pending.stage, replace(states, allowed=allowed), rng)
     probabilities = (weights @ by_state)[None]
     counts = tuple(ruled.in_units(probabilities, rng)[0].tolist())
-    names = [arm.name for arm in problem.arms]
     reason = sentence(
-        batch_clause(dict(zip(names, counts, strict=True)), ruled.name),
+        batch_clause(problem, counts, ruled.name),
         _rules_clause(ruled, result, pending, probabilities[0]),
         average_clause(pending, drawn),
     )

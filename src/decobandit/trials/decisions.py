@@ -28,7 +28,7 @@ import itertools
 import math
 import operator
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -49,7 +49,7 @@ from ..problem import (
     tied_arms,
 )
 from ..support import Floats, InvalidArgument
-from .allocations import kinds_of, sole_arm
+from .allocations import kinds_of
 
 MAX_STATES_AHEAD = 100_000  # states of one arm after its pending outcomes
 
@@ -232,19 +232,24 @@ class _Choice:
 class _Inputs:
     """A pending state with what every policy needs to decide."""
 
-    problem: Problem
+    policy: Policy
     pending: PendingState
     rng: np.random.Generator | None
     rewards: Floats  # expected reward of every arm
     allowed: tuple[int, ...]
 
     @classmethod
-    def of(
-        cls, problem: Problem, pending: PendingState, rng: np.random.Generator | None
-    ) -> _Inputs:
-        able = problem.available_at(pending.stage)
+    def of(cls, policy: Policy, pending: PendingState, rng: np.random.Generator | None) -> _Inputs:
+        able = policy.problem.available_at(pending.stage)
         allowed = tuple(arm for arm in np.flatnonzero(able).tolist() if arm not in pending.taken)
-        return cls(problem, pending, rng, expected_rewards(problem, pending), allowed)
+        return cls(policy, pending, rng, expected_rewards(policy.problem, pending), allowed)
+
+    def largest(self, values: Floats, *, draws: int = 0) -> _Choice:
+        """Choose the allowed arm with the largest value; the policy's rule breaks ties."""
+        ties = self.policy.ties
+        tied = tied_arms(values, self.allowed, tie_tolerance(self.policy.problem))
+        arm = break_tie(tied, self.pending.pulls, ties, self.rng)
+        return _Choice(arm, values, tied=tuple(tied.tolist()), ties=ties, draws=draws)
 
 
 def decide(
@@ -264,23 +269,22 @@ def decide(
         raise InvalidArgument(
             f"pending state: stage must be 0..{policy.problem.horizon - 1} for a pull"
         )
-    inputs = _Inputs.of(policy.problem, pending, rng)
-    choice = _choice(policy, inputs) if drawn is None else _Choice(drawn, quantity=PROBABILITY)
+    inputs = _Inputs.of(policy, pending, rng)
+    choice = _choice(inputs) if drawn is None else _Choice(drawn, quantity=PROBABILITY)
     played = float(policy.problem.survival[pending.stage])  # numbers are those of a stage that is
-    if choice.values is not None:
-        choice = replace(choice, values=choice.values / played)
+    values = None if choice.values is None else choice.values / played
     price = None if prices is None else float(prices[pending.stage]) / played
     information = None
-    if policy.splits_index and choice.values is not None:
-        information = choice.values - inputs.rewards
+    if policy.splits_index and values is not None:
+        information = values - inputs.rewards
     return Decision(
         pulls=one_pull(policy.problem, choice.arm),
         stage=pending.stage,
         price=price,
         expected_reward=tuple(inputs.rewards.tolist()),
-        index=None if choice.values is None else tuple(choice.values.tolist()),
+        index=None if values is None else tuple(values.tolist()),
         value_of_information=None if information is None else tuple(information.tolist()),
-        reason=_reason(policy, inputs, choice, information, price),
+        reason=_reason(inputs, replace(choice, values=values), information, price),
     )
 
 
@@ -325,42 +329,44 @@ def deployment(
         raise InvalidArgument("the problem deploys no arm at the end: terminal.deploy is 0")
     if pending.stage != problem.horizon:
         raise InvalidArgument(f"pending state: stage must be {problem.horizon} for the deployment")
-    inputs = _Inputs.of(problem, pending, rng)
-    chosen: list[int] = []
+    inputs, chosen = _Inputs.of(policy, pending, rng), list[int]()
     while len(chosen) < problem.deployed:
         left = tuple(arm for arm in inputs.allowed if arm not in chosen)
-        chosen.append(_choice(policy, replace(inputs, allowed=left)).arm)
+        chosen.append(_choice(replace(inputs, allowed=left)).arm)
     return tuple(chosen)
 
 
-def _choice(policy: Policy, inputs: _Inputs) -> _Choice:
-    problem, pending = inputs.problem, inputs.pending
+def _choice(inputs: _Inputs) -> _Choice:
+    policy, pending, rng = inputs.policy, inputs.pending, inputs.rng
+    problem = policy.problem
     if policy.has_own_index:
-        values, draws = _average_indices(policy, inputs)
-        return _largest(policy, inputs, values, draws=draws)
+        values, draws = _average_indices(policy, pending, rng)
+        return inputs.largest(values, draws=draws)
     at_deployment = pending.stage >= problem.horizon
     if problem.repeat and at_deployment:
-        return _largest(policy, inputs, inputs.rewards)
+        return inputs.largest(inputs.rewards)
     if policy.randomised and at_deployment:
         tied = tied_arms(inputs.rewards, inputs.allowed, tie_tolerance(problem))
         arm = break_tie(tied, pending.pulls, DEFAULT_TIES)
         return _Choice(arm, inputs.rewards, "expected reward", tied=tuple(tied.tolist()))
     if not policy.randomised:
-        states, drawn = states_after_pending(problem, pending, inputs.rng, policy.most_ways)
+        states, drawn = states_after_pending(problem, pending, rng, policy.most_ways)
         weighed = policy.weigh(pending.stage, states, pending.taken)
         draws = policy.most_ways * drawn
         if weighed is not None and weighed.arm is None:
-            return _largest(policy, inputs, weighed.values, draws=draws)
+            return inputs.largest(weighed.values, draws=draws)
         if weighed is not None and weighed.arm is not None:
             about = (weighed.values, weighed.what, weighed.tied)
             return _Choice(weighed.arm, *about, draws=draws)
-    arms = policy.select(pending.stage, drawn_state(problem, pending, inputs.rng), inputs.rng)
+    arms = policy.select(pending.stage, drawn_state(problem, pending, rng), rng)
     return _Choice(next(arm for arm in arms if arm not in pending.taken))
 
 
-def _average_indices(policy: Policy, inputs: _Inputs) -> tuple[Floats, int]:
+def _average_indices(
+    policy: Policy, pending: PendingState, rng: np.random.Generator | None
+) -> tuple[Floats, int]:
     """Average each arm's index over its pending outcomes; return the number of draws, too."""
-    problem, pending = inputs.problem, inputs.pending
+    problem = policy.problem
     states = zip(problem.group_of_arm.tolist(), pending.stats, pending.open, strict=True)
     index, draws = np.empty(problem.n_arms), 0
     computed: dict[tuple[int, Stats, int], float] = {}  # once for equal arms in equal states
@@ -371,17 +377,10 @@ def _average_indices(policy: Policy, inputs: _Inputs) -> tuple[Floats, int]:
             ahead = ahead_of(model, stats, waiting, MAX_STATES_AHEAD)
             if ahead is None:
                 draws = policy.most_ways
-                ahead = drawn_ahead(model, stats, waiting, inputs.rng, draws)
+                ahead = drawn_ahead(model, stats, waiting, rng, draws)
             computed[state] = float(ahead[0] @ policy.indices_of(pending.stage, arm, ahead[1]))
         index[arm] = computed[state]
     return index, draws
-
-
-def _largest(policy: Policy, inputs: _Inputs, values: Floats, *, draws: int = 0) -> _Choice:
-    """Choose the allowed arm with the largest value; the policy's rule breaks ties."""
-    tied = tied_arms(values, inputs.allowed, tie_tolerance(inputs.problem))
-    arm = break_tie(tied, inputs.pending.pulls, policy.ties, inputs.rng)
-    return _Choice(arm, values, tied=tuple(tied.tolist()), ties=policy.ties, draws=draws)
 
 
 # -- the pulls of a stage -------------------------------------------------------------------------
@@ -413,9 +412,8 @@ def allot(
         counts = tuple(problem.unit * n for n in units)
     at_price = prices is not None and policy.at_fixed_prices
     price = float(prices[pending.stage]) / problem.unit if prices is not None else 0.0
-    names = [arm.name for arm in problem.arms]
     reason = sentence(
-        batch_clause(dict(zip(names, counts, strict=True)), policy.name),
+        batch_clause(problem, counts, policy.name),
         f"drawn at random{_after_draws(pending)}"
         if policy.randomised
         else average_clause(pending, drawn),
@@ -440,20 +438,17 @@ def _within_budget(
     (units,) = policy.fitting_units(stage, index[None], able[None], left, states.pulls[:1]).tolist()
     counts = tuple(problem.unit * n for n in units)
     played = float(problem.survival[stage])
-    names = [arm.name for arm in problem.arms]
-    pulled = {name: n for name, n in zip(names, counts, strict=True) if n}
-    if not pulled:
+    if not any(counts):
         choice = "no pull: no arm that the budget pays is worth its cost"
     elif problem.pulls_per_stage > 1:
-        choice = batch_clause(pulled, policy.name)
-    elif policy.randomised:
-        choice = (
-            f"{sole_arm(problem, pulled)}: drawn at random by {policy.name}{_after_draws(pending)}"
-        )
+        choice = batch_clause(problem, counts, policy.name)
     else:
-        value = _number(index[counts.index(1), 0] / played)
+        arm = counts.index(1)
+        value = _number(index[arm, 0] / played)
         by = ", the largest per cost" if policy.per_cost else " after its cost, the largest"
-        choice = f"{sole_arm(problem, pulled)}: index {value}{by} that the budget pays"
+        drawn_by = f"drawn at random by {policy.name}{_after_draws(pending)}"
+        indexed = f"index {value}{by} that the budget pays"
+        choice = f"{problem.arms[arm].name}: {drawn_by if policy.randomised else indexed}"
     reason = sentence(
         choice,
         "" if policy.randomised else average_clause(pending, drawn),
@@ -532,17 +527,13 @@ TIE_CLAUSES: dict[TieRule, str] = {
 
 
 def _reason(
-    policy: Policy,
-    inputs: _Inputs,
-    choice: _Choice,
-    information: Floats | None,
-    price: float | None,
+    inputs: _Inputs, choice: _Choice, information: Floats | None, price: float | None
 ) -> str:
-    names = [arm.name for arm in inputs.problem.arms]
+    names = [arm.name for arm in inputs.policy.problem.arms]
     name = names[choice.arm]
     if choice.values is None:
         after = "" if choice.quantity == PROBABILITY else _after_draws(inputs.pending)
-        return f"{name}: drawn at random by {policy.name}{after}"
+        return f"{name}: drawn at random by {inputs.policy.name}{after}"
     terms = ""
     if information is not None:
         reward, value = _number(inputs.rewards[choice.arm]), _number(information[choice.arm])
@@ -577,14 +568,15 @@ def _tie_clause(rivals: Sequence[str], rule: TieRule) -> str:
     return f"tied with {names}: {TIE_CLAUSES[rule]}"
 
 
-def batch_clause(counts: Mapping[str, int], policy: str) -> str:
+def batch_clause(problem: Problem, counts: Sequence[int], policy: str) -> str:
     """Name the arms with the most pulls, the largest first."""
-    pulled = sorted(((n, name) for name, n in counts.items() if n), key=lambda one: -one[0])
+    pulled = [(n, arm.name) for arm, n in zip(problem.arms, counts, strict=True) if n]
+    pulled.sort(key=lambda one: -one[0])
     names = ", ".join(f"{name} {n}" for n, name in pulled[:MAX_NAMED_IN_BATCH])
     unnamed = pulled[MAX_NAMED_IN_BATCH:]
     arms = "1 other arm" if len(unnamed) == 1 else f"{len(unnamed)} other arms"
     rest = f", {arms} {sum(n for n, _ in unnamed)}" if unnamed else ""
-    return f"{policy}: {names}{rest} of {sum(counts.values())} pulls"
+    return f"{policy}: {names}{rest} of {sum(counts)} pulls"
 
 
 def average_clause(pending: PendingState, draws: int) -> str:
