@@ -20,7 +20,7 @@ from fastapi.exceptions import RequestValidationError
 from decobandit.server.api import routing, schemas
 from decobandit.server.errors import ApiError
 from decobandit.trials.errors import TrialError
-from decobandit.trials.requests import note_of, reason_of, subject_of
+from decobandit.trials.requests import Request, line_of
 from decobandit.trials.trial import trial_name
 from helpers.web_client import Site
 
@@ -236,13 +236,12 @@ def takes(model: type[schemas.In], tree: Any) -> bool:
         if isinstance(sent, schemas.CreateIn) and sent.name is not None:
             trial_name(sent.name)
         if isinstance(sent, schemas.AskIn):
-            subject_of(sent.subject)
-            note_of(sent.note)
+            Request("asked", subject=sent.subject, note=sent.note)
         if not getattr(getattr(sent, "problem", None), "arms", "none is sent"):
             return False  # refused when the problem is made
         reason = getattr(sent, "reason", None)
         if reason is not None:
-            reason_of(reason)
+            line_of(reason, "reason")
     except (ApiError, RequestValidationError, TrialError):
         return False
     return True

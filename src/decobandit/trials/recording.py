@@ -27,11 +27,10 @@ from threading import Condition, Lock
 from typing import Any, Generic, TypeVar
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
-import numpy as np
 from sqlalchemy import Connection
 
-from ..problem import Arm, ArmModel, Outcome, Stats
-from ..support import InvalidArgument, is_count, look_alike_keys
+from ..problem import Arm, ArmModel, Outcome
+from ..support import look_alike_keys
 from .allocations import (
     Allocation,
     Told,
@@ -62,15 +61,8 @@ from .people import record
 from .requests import (
     Refusal,
     Request,
-    actor_of,
-    category_of,
-    check_key,
-    note_of,
+    line_of,
     outcome_of,
-    reason_of,
-    segment_of,
-    subject_of,
-    unmask_reason_of,
 )
 from .settings import TrialSettings, in_order
 from .status import Summary, arm_change_record, summary_of
@@ -82,7 +74,7 @@ Writer = Callable[[Connection, Ledger, Request], Answer | Conflict]
 NEEDS_MORE = (NotAtOnce, Damaged)  # after which an attempt is resumed
 TURN_SECONDS = 60.0  # that a change waits for the asks before it
 MAX_ATTEMPTS = 20  # to record a decision that was made ahead, while others write
-MAX_COUNT = 10**9
+MAX_COUNT = 10**9 - 1
 
 
 @dataclass(frozen=True)
@@ -297,8 +289,6 @@ class Changes:
 
     def _work(self, request: Request, write: Writer[Answer]) -> Work[Answer]:
         """Return `write` for a transaction; a request answered before gets the same answer."""
-        check_key(request.key)
-        actor_of(request.by)
 
         def work(connection: Connection, ledger: Ledger) -> Any:
             before = ledger.answered.get((request.by, request.key or ""))
@@ -357,7 +347,7 @@ class Lifecycle(Changes):
 
     def reopen(self, *, reason: str, key: str | None = None, by: str = "library") -> Summary:
         """Make allocations again, and say why; an archived trial is listed again."""
-        return self._turn("reopened", reason_of(reason), key, by)
+        return self._turn("reopened", reason, key, by)
 
     def archive(
         self, *, reason: str | None = None, key: str | None = None, by: str = "library"
@@ -373,19 +363,17 @@ class Lifecycle(Changes):
 
     def unlock(self, *, reason: str, key: str | None = None, by: str = "library") -> Summary:
         """Permit changes of a locked trial again, and say why; not by who locked it."""
-        return self._turn("unlocked", reason_of(reason), key, by)
+        return self._turn("unlocked", reason, key, by)
 
     def review(
         self, *, up_to: int, note: str | None = None, key: str | None = None, by: str = "library"
     ) -> Summary:
         """Record that a person has reviewed the audit trail up to an event, by its number."""
-        request = Request("reviewed", up_to=up_to, note=note_of(note), key=key, by=by)
+        request = Request("reviewed", up_to=up_to, note=note, key=key, by=by)
         return self._summarised(request, lambda ledger: {})
 
     def _turn(self, kind: str, reason: str | None, key: str | None, by: str) -> Summary:
-        request = Request(
-            kind, reason=None if reason is None else reason_of(reason), key=key, by=by
-        )
+        request = Request(kind, reason=reason, key=key, by=by)
         return self._summarised(request, lambda ledger: None if ledger.state == TURNS[kind] else {})
 
     def _summarised(
@@ -421,7 +409,7 @@ class Lifecycle(Changes):
             "max_unmasked": max_unmasked,
             "unmask_role": unmask_role,
         }
-        request = Request("limited", reason=reason_of(reason), key=key, by=by, **limits)
+        request = Request("limited", reason=reason, key=key, by=by, **limits)
 
         def content(ledger: Ledger) -> dict[str, Any] | None:
             after = ledger.limits.changed(**limits)
@@ -476,7 +464,7 @@ class Lifecycle(Changes):
     def _change_arms(
         self, kind: str, about: Mapping[str, Any], reason: str, key: str | None, by: str
     ) -> Summary:
-        request = Request(kind, reason=reason_of(reason), key=key, by=by, **about)
+        request = Request(kind, reason=reason, key=key, by=by, **about)
 
         def attempt() -> Summary:
             """Solve the prices, then record the change."""
@@ -529,9 +517,15 @@ class Lifecycle(Changes):
 
         Repeated for the same user, nothing is written.
         """
-        why, kind = unmask_reason_of(reason), category_of(category)
-        about: dict[str, Any] = {"category": kind, "role": role, "reason": why}
-        request = Request("unmasked", allocation_id, key=key, by=by, **about)
+        request = Request(
+            "unmasked",
+            allocation_id,
+            category=category,
+            role=role,
+            reason=reason,
+            key=key,
+            by=by,
+        )
 
         def write(connection: Connection, ledger: Ledger, request: Request) -> Allocation:
             slot = ledger.allocation(request.allocation)
@@ -600,9 +594,9 @@ class Recording(Lifecycle):
         """Prepare the request of an ask; `ahead`: before a subject needs the allocation."""
         request = Request(
             "asked",
-            subject=subject_of(subject),
-            segment=segment_of(segment),
-            note=note_of(note),
+            subject=subject,
+            segment=segment,
+            note=note,
             ahead=ahead or None,
             key=key,
             by=by,
@@ -616,7 +610,7 @@ class Recording(Lifecycle):
         none is left that was drawn ahead, or their ask will be refused.
         """
         for subject in subjects:
-            subject_of(subject)
+            line_of(subject, "subject")
         return self._moving(Request("assigned", by=by), partial(self._write_assigned, subjects))
 
     def _write_assigned(
@@ -696,7 +690,7 @@ class Recording(Lifecycle):
         If none of its outcomes was recorded, its slots are free again; otherwise they stay used,
         and the cancelled pulls are lost.
         """
-        request = Request("cancelled", allocation_id, reason=reason_of(reason), key=key, by=by)
+        request = Request("cancelled", allocation_id, reason=reason, key=key, by=by)
         return self._change_of(request).made()
 
     def correct(
@@ -713,8 +707,14 @@ class Recording(Lifecycle):
 
         Where an arm has fewer outcomes than before, the others are pending again.
         """
-        about = {"reason": reason_of(reason), "confirm_range": confirm_range, "key": key, "by": by}
-        request = Request("corrected", allocation_id, **about)  # type: ignore[arg-type]
+        request = Request(
+            "corrected",
+            allocation_id,
+            reason=reason,
+            confirm_range=confirm_range,
+            key=key,
+            by=by,
+        )
         return self._change_of(self._with_outcomes(request, outcome)).made()
 
     def typed(self, allocation_id: str, text: str) -> Outcome:
@@ -811,12 +811,17 @@ class Recording(Lifecycle):
             model, arm = models[names[label]], arms[names[label]]
             values = [outcome_of(outcome, model) for outcome in entry] if from_rows else []
             try:
-                tally = model.format.tally(values) if from_rows else _tally(model, label, entry)
+                tally = model.format.tally(values) if from_rows else given_tally(model, entry)
                 pulls = model.format.tally_pulls(tally)
                 outcome_record: Told | None = told_of(model, tally) if pulls else None
             except ValueError as error:
-                if type(error) is TrialError:
-                    raise
+                if model.counts_good:
+                    shown = entry if isinstance(entry, str) else repr(entry)
+                    raise TrialError(
+                        f"counts: {label}={shown}; must be good/pulls, whole numbers, good at "
+                        "most pulls",
+                        field="counts",
+                    ) from None
                 raise BadOutcome(f"counts: {label}: {error}", field="counts") from None
             if outcome_record is not None:
                 counts.append((arm.name, outcome_record))
@@ -846,29 +851,3 @@ def _implausible(arm: Arm | None, values: Iterable[Outcome], of_arm: str = "") -
                 "confirm_range)"
             )
     return ""
-
-
-def _tally(model: ArmModel, label: str, entry: object) -> Stats:
-    """Parse the tally of an arm; good/pulls as 30/50 or (30, 50) for binary arms."""
-    if not model.counts_good:
-        return given_tally(model, entry)
-    parts: Any = entry.split("/") if isinstance(entry, str) else entry
-    try:
-        good, pulls = map(_integer, parts)
-    except (TypeError, ValueError):
-        good, pulls = 1, 0
-    if not 0 <= good <= pulls <= MAX_COUNT:
-        shown = entry if isinstance(entry, str) else repr(entry)
-        raise TrialError(
-            f"counts: {label}={shown}; must be good/pulls, whole numbers, good at most pulls",
-            field="counts",
-        )
-    return (good, pulls - good)
-
-
-def _integer(part: object) -> int:
-    if isinstance(part, str) and is_count(part.strip()):
-        return int(part)
-    if isinstance(part, int | np.integer) and not isinstance(part, bool):
-        return int(part)
-    raise InvalidArgument("not a whole number")

@@ -16,6 +16,11 @@ MAX_SUBJECT = 100
 MAX_TEXT = 500  # of a note or a reason
 MIN_UNMASK_REASON = 10
 UNMASK_CATEGORIES = ("planned", "emergency", "inadvertent")
+_LINES = {"reason": MAX_TEXT, "note": MAX_TEXT, "segment": MAX_SUBJECT, "subject": MAX_SUBJECT}
+_WITH_REASON = (
+    *("reopened", "unlocked", "limited", "arm_added", "arm_closed"),
+    *("unmasked", "cancelled", "corrected"),
+)
 _DETAILS = (
     *("subject", "note", "reason", "max_open", "max_cancelled", "max_unmasked"),
     *("arm", "definition", "policy", "segment", "ahead"),
@@ -50,6 +55,31 @@ class Request:
     implausible: str = field(default="", compare=False)  # message; empty if all are in range
     key: str | None = field(default=None, compare=False)  # idempotency key
     by: str = field(default="library", compare=False)  # sender
+
+    def __post_init__(self) -> None:
+        for name in _LINES:
+            value = getattr(self, name)
+            if value is not None or (name == "reason" and self.kind in _WITH_REASON):
+                line_of(value, name)
+        if self.kind == "unmasked":
+            self._check_unmasking()
+        key = self.key
+        if key is not None and not (
+            isinstance(key, str) and 1 <= len(key) <= MAX_KEY and key.isprintable()
+        ):
+            raise TrialError(f"key: must be 1 to {MAX_KEY} printable characters", field="key")
+        actor_of(self.by)
+
+    def _check_unmasking(self) -> None:
+        if len(self.reason or "") < MIN_UNMASK_REASON:
+            raise TrialError(
+                f"reason: must have at least {MIN_UNMASK_REASON} characters to unmask",
+                field="reason",
+            )
+        if self.category not in UNMASK_CATEGORIES:
+            raise TrialError(
+                f"category: must be one of {', '.join(UNMASK_CATEGORIES)}", field="category"
+            )
 
     @property
     def disputed(self) -> str | None:
@@ -176,53 +206,9 @@ def outcome_of(value: object, kind: ArmModel) -> Outcome:
         raise BadOutcome(str(error), field="outcome") from None
 
 
-def check_key(key: str | None) -> None:
-    """Refuse a key that cannot be stored."""
-    valid = isinstance(key, str) and 1 <= len(key) <= MAX_KEY and key.isprintable()
-    if key is not None and not valid:
-        raise TrialError(f"key: must be 1 to {MAX_KEY} printable characters", field="key")
-
-
-def reason_of(value: object) -> str:
-    """Check the reason of a change."""
-    return _line(value, "reason", MAX_TEXT)
-
-
-def unmask_reason_of(value: object) -> str:
-    """Check the reason of an unmasking."""
-    reason = reason_of(value)
-    if len(reason) < MIN_UNMASK_REASON:
-        raise TrialError(
-            f"reason: must have at least {MIN_UNMASK_REASON} characters to unmask", field="reason"
-        )
-    return reason
-
-
-def category_of(value: object) -> str:
-    """Check the category of an unmasking."""
-    if value not in UNMASK_CATEGORIES:
-        raise TrialError(
-            f"category: must be one of {', '.join(UNMASK_CATEGORIES)}", field="category"
-        )
-    return str(value)
-
-
-def note_of(value: object) -> str | None:
-    """Check the note of an ask."""
-    return None if value is None else _line(value, "note", MAX_TEXT)
-
-
-def segment_of(value: object) -> str | None:
-    """Check the segment of an ask; the ledger knows which there are."""
-    return None if value is None else _line(value, "segment", MAX_SUBJECT)
-
-
-def subject_of(value: object) -> str | None:
-    """Check the subject of an ask."""
-    return None if value is None else _line(value, "subject", MAX_SUBJECT)
-
-
-def _line(value: object, what: str, most: int) -> str:
+def line_of(value: object, what: str) -> str:
+    """Check a field that is one line of text."""
+    most = _LINES[what]
     if (
         not isinstance(value, str)
         or not 1 <= len(value) <= most

@@ -24,7 +24,7 @@ from ...support.validation import JsonError, parse
 from ...trials import Allocation, NotFound, Trial, TrialError
 from ...trials.ledger import Ledger
 from ...trials.lists import page_of_trials
-from ...trials.requests import segment_of, subject_of
+from ...trials.requests import line_of
 from ..auth import allow
 from ..errors import ApiError, api_error
 from . import responses as out
@@ -197,7 +197,8 @@ async def _evaluated(request: Request, key: str, trial: Trial, body: sent.FlagIn
         raise FlagError("GENERAL", "the trial allocates several pulls at once: it is not a flag")
     named = segment if trial.problem.segments else None  # otherwise an attribute of their own
     by = request.state.principal.name
-    slot = await desk.allocation(str(subject_of(subject)), segment_of(named), by)
+    segment = None if named is None else line_of(named, "segment")
+    slot = await desk.allocation(line_of(subject, "subject"), segment, by)
     if slot.arm is None:
         raise FlagError("GENERAL", "no arm can be paid at this stage")
     metadata: dict[str, Any] = {"allocation": slot.id}
