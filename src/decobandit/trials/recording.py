@@ -69,7 +69,6 @@ from .status import Summary, arm_change_record, summary_of
 
 Answer = TypeVar("Answer")
 Work = Callable[[Connection, Ledger], Answer | Conflict]
-Writer = Callable[[Connection, Ledger, Request], Answer | Conflict]
 
 NEEDS_MORE = (NotAtOnce, Damaged)  # after which an attempt is resumed
 TURN_SECONDS = 60.0  # that a change waits for the asks before it
@@ -108,6 +107,38 @@ class Change(Generic[Answer]):
             if isinstance(error, Damaged):
                 raise error
         return self.alone()
+
+
+@dataclass(frozen=True)
+class Writing:
+    """A request within the transaction that records it."""
+
+    log: EventLog
+    connection: Connection
+    ledger: Ledger
+    request: Request
+
+    def append(self, data: dict[str, Any]) -> Ledger:
+        """Append the event of the request, with what it says itself."""
+        return self._append(self.request.kind, data | self.request.details())
+
+    def refuse(self, why: str) -> Conflict:
+        """Log the refusal, or count a repeated one.
+
+        The refusal is returned, not raised: an exception would roll back the log.
+        """
+        request = self.request
+        times = self.log.count_refusal(self.ledger, Refusal(request, request.by, why))
+        if times is not None:
+            self._append("refused", {"request": request.refused(), "why": why, "times": times})
+        return Conflict(why, field=request.disputed)
+
+    def _append(self, kind: str, data: dict[str, Any]) -> Ledger:
+        by, key = self.request.by, self.request.key
+        return self.log.append(self.connection, self.ledger, kind, data, by=by, key=key)
+
+
+Writer = Callable[[Writing], Answer | Conflict]
 
 
 def answered(answer: Answer | Conflict) -> Answer:
@@ -207,8 +238,13 @@ class Decided:
         return replace(self, ahead=(decided_from(ledger), decider.decide(ledger)))
 
 
-class Changes:
-    """The part of `Trial` that makes changes, and asks with their decisions."""
+# outcome of a single pull; by arm (good, pulls), "good/pulls" or a tally of the arm's model; or
+# arm and outcome of every pull
+GivenOutcomes = Outcome | Mapping[str, "str | Sequence[Outcome]"] | Iterable[tuple[str, Outcome]]
+
+
+class Recording:
+    """The part of `Trial` that makes changes: each checks, decides and writes one event."""
 
     id: str
     _event_log: EventLog
@@ -292,11 +328,12 @@ class Changes:
 
         def work(connection: Connection, ledger: Ledger) -> Any:
             before = ledger.answered.get((request.by, request.key or ""))
+            this = Writing(self._event_log, connection, ledger, request)
             if before is None:
-                return write(connection, ledger, request)
+                return write(this)
             if before.request != request:
                 why = "the key was used for another request"
-                self._refuse(connection, ledger, replace(request, key=None), why)
+                replace(this, request=replace(request, key=None)).refuse(why)
                 return Conflict(why, field="key")
             if before.refusal:
                 return Conflict(before.refusal, field=request.disputed)
@@ -304,40 +341,11 @@ class Changes:
 
         return work
 
-    def _append(
-        self, connection: Connection, ledger: Ledger, request: Request, data: dict[str, Any]
-    ) -> Ledger:
-        data |= request.details()
-        return self._event_log.append(
-            connection, ledger, request.kind, data, by=request.by, key=request.key
-        )
+    # -- close, reopen, archive, limit, unmask, change arms ---------------------------------------
 
-    def _refuse(
-        self, connection: Connection, ledger: Ledger, request: Request, why: str
-    ) -> Conflict:
-        """Log the refusal, or count a repeated one.
-
-        The refusal is returned, not raised: an exception would roll back the log.
-        """
-        times = self._event_log.count_refusal(ledger, Refusal(request, request.by, why))
-        if times is not None:
-            data = {"request": request.refused(), "why": why, "times": times}
-            self._event_log.append(
-                connection, ledger, "refused", data, by=request.by, key=request.key
-            )
-        return Conflict(why, field=request.disputed)
-
-
-# -- close, reopen, archive, limit, unmask, change arms -------------------------------------------
-
-
-class Lifecycle(Changes):
-    """The part of `Trial` that opens, closes, limits, unmasks and changes arms.
-
-    A closed trial makes no more allocations; outcomes of those that are pending can still be
-    recorded, corrected and cancelled. An archived one is closed, and hidden from lists. Both can be
-    reopened.
-    """
+    # A closed trial makes no more allocations; outcomes of those that are pending can still be
+    # recorded, corrected and cancelled. An archived one is closed, and hidden from lists. Both can
+    # be reopened.
 
     def close(
         self, *, reason: str | None = None, key: str | None = None, by: str = "library"
@@ -381,10 +389,9 @@ class Lifecycle(Changes):
     ) -> Summary:
         """Append an event with this content; none where it is None: the trial is so already."""
 
-        def write(connection: Connection, ledger: Ledger, request: Request) -> Summary:
-            data = content(ledger)
-            later = ledger if data is None else self._append(connection, ledger, request, data)
-            return summary_of(later)
+        def write(this: Writing) -> Summary:
+            data = content(this.ledger)
+            return summary_of(this.ledger if data is None else this.append(data))
 
         return self._change(request, write)
 
@@ -527,9 +534,10 @@ class Lifecycle(Changes):
             by=by,
         )
 
-        def write(connection: Connection, ledger: Ledger, request: Request) -> Allocation:
-            slot = ledger.allocation(request.allocation)
-            ledger.check_unmask(request.role)
+        def write(this: Writing) -> Allocation:
+            ledger = this.ledger
+            slot = ledger.allocation(allocation_id)
+            ledger.check_unmask(role)
             if slot.arm is None:
                 raise Conflict(
                     "an allocation of several arms cannot be unmasked: it would reveal all codes"
@@ -542,27 +550,14 @@ class Lifecycle(Changes):
                         "hours; an administrator can permit more"
                     )
                 data = {"allocation": slot.id, "number_in_24_hours": number}
-                self._append(connection, ledger, request, data)
-                trial = {"trial": ledger.trial, "name": ledger.name}
-                record(connection, "unmasked", trial | data, by=by)
+                this.append(data)
+                about = {"trial": ledger.trial, "name": ledger.name, **data}
+                record(this.connection, "unmasked", about | request.details(), by=by)
             return slot
 
         return self._change(request, write)
 
-
-def _day_ago() -> str:
-    return (datetime.now(UTC) - timedelta(days=1)).isoformat(timespec="milliseconds")
-
-
-# -- ask, tell, cancel, correct -------------------------------------------------------------------
-
-# outcome of a single pull; by arm (good, pulls), "good/pulls" or a tally of the arm's model; or
-# arm and outcome of every pull
-GivenOutcomes = Outcome | Mapping[str, "str | Sequence[Outcome]"] | Iterable[tuple[str, Outcome]]
-
-
-class Recording(Lifecycle):
-    """The part of `Trial` that allocates pulls and records outcomes."""
+    # -- ask, tell, cancel, correct ---------------------------------------------------------------
 
     def ask(
         self,
@@ -613,9 +608,8 @@ class Recording(Lifecycle):
             line_of(subject, "subject")
         return self._moving(Request("assigned", by=by), partial(self._write_assigned, subjects))
 
-    def _write_assigned(
-        self, subjects: Sequence[str], connection: Connection, ledger: Ledger, request: Request
-    ) -> dict[str, Allocation]:
+    def _write_assigned(self, subjects: Sequence[str], this: Writing) -> dict[str, Allocation]:
+        ledger = this.ledger
         stock, allowed = ledger.stock, self._decider(ledger).allowed(ledger)
         stock = [one for one in stock if ledger.allocations[one].arm in allowed]
         alike, assigned = set[str](), dict[str, str]()
@@ -629,7 +623,7 @@ class Recording(Lifecycle):
                 assigned[stock[len(assigned)]] = subject
                 alike |= keys
         if assigned and ledger.state == "running":
-            ledger = self._append(connection, ledger, request, {"subjects": assigned})
+            ledger = this.append({"subjects": assigned})
         known = ledger.subjects
         return {one: ledger.allocations[known[one]] for one in subjects if one in known}
 
@@ -736,9 +730,8 @@ class Recording(Lifecycle):
             raise slot.needs_counts()
         return ledger.kinds[slot.arm], problem.arms[ledger.position(slot.arm)]
 
-    def _write_ask(
-        self, decided: Decided, connection: Connection, ledger: Ledger, request: Request
-    ) -> Allocation | Conflict:
+    def _write_ask(self, decided: Decided, this: Writing) -> Allocation | Conflict:
+        ledger, request = this.ledger, this.request
         part = ledger.of(request.segment)
         try:
             if request.subject in ledger.subjects:
@@ -751,7 +744,7 @@ class Recording(Lifecycle):
                 return slot
             ledger.check_ask(request.subject)  # a decision needs a free slot
         except Contradiction as error:
-            return self._refuse(connection, ledger, request, str(error))
+            return this.refuse(str(error))
         decision, slot_id = decided.at(part), secrets.token_hex(8)
         pulls = decision.by_name(part.problem)
         data = {
@@ -762,13 +755,12 @@ class Recording(Lifecycle):
             "reason": decision.reason,
             "decision": decision_record(decision, part),
         }
-        return self._append(connection, ledger, request, data).allocations[slot_id]
+        return this.append(data).allocations[slot_id]
 
     def _change_of(self, request: Request, by_code: bool = False) -> Change[Allocation]:
-        def write(
-            connection: Connection, ledger: Ledger, request: Request
-        ) -> Allocation | Conflict:
-            slot, outcomes = ledger.allocation(request.allocation), request.outcomes()
+        def write(this: Writing) -> Allocation | Conflict:
+            ledger, outcomes = this.ledger, request.outcomes()
+            slot = ledger.allocation(request.allocation)
             counts = told_counts(slot, ledger.kinds, outcomes) if outcomes else ()
             if is_on_record(slot, request.kind, counts, ledger.kinds):
                 return slot
@@ -778,10 +770,9 @@ class Recording(Lifecycle):
                     raise OutOfRange(request.implausible, field="outcome")
                 data["out_of_range"] = True
             try:
-                return self._append(connection, ledger, request, data).allocations[slot.id]
+                return this.append(data).allocations[slot.id]
             except Contradiction as error:
-                why = error.message(self._labels(by_code))
-                return self._refuse(connection, ledger, request, why)
+                return this.refuse(error.message(self._labels(by_code)))
 
         return self._moving(request, write)
 
@@ -836,6 +827,10 @@ class Recording(Lifecycle):
         ledger = self.latest
         names = [arm.name for arm in ledger.problem.arms]
         return dict(zip(names, ledger.codes if by_code else names, strict=True))
+
+
+def _day_ago() -> str:
+    return (datetime.now(UTC) - timedelta(days=1)).isoformat(timespec="milliseconds")
 
 
 def _implausible(arm: Arm | None, values: Iterable[Outcome], of_arm: str = "") -> str:
