@@ -31,7 +31,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from .backends import check_contents, postgres_engine, sqlite_engine, write_lock
 from .errors import Damaged, NotFound, StoreError, Unreadable
-from .schema import upgrade
+from .schema import place_of, upgrade
 
 
 class Counts:
@@ -117,7 +117,8 @@ class Store:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._writer = engine.execution_options(writes=True)
-        self._alone = engine.dialect.name == "sqlite"
+        # whether concurrent works share a commit; else a transaction must lock the rows it changes
+        self.shares_commits = engine.dialect.name == "sqlite"
         self.counts = Counts()
         self._queue: list[_Job] = []
         self._queue_lock = Lock()
@@ -129,16 +130,6 @@ class Store:
         """URL of the database; printed without a password."""
         return self._engine.url
 
-    @property
-    def shares_commits(self) -> bool:
-        """Whether concurrent works share a commit."""
-        return self._alone
-
-    @property
-    def locks_rows(self) -> bool:
-        """Whether a transaction must lock the rows that it will change."""
-        return not self._alone
-
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """Yield a connection in a read transaction of its own."""
@@ -147,7 +138,7 @@ class Store:
             _database_errors(self.url),
             self._engine.connect() as connection,
         ):
-            if self.locks_rows:
+            if not self.shares_commits:
                 connection.execution_options(isolation_level="REPEATABLE READ")
             with connection.begin():
                 yield connection
@@ -155,7 +146,7 @@ class Store:
     def write(self, work: Callable[[Connection], T]) -> T:
         """Run work(connection) in a transaction; an exception rolls it back."""
         job = _Job(work)
-        if self._alone:
+        if self.shares_commits:
             with self._queue_lock:
                 self._queue.append(job)
             self._commit_with_others(job)
@@ -235,11 +226,11 @@ class Store:
 
     def _check_alive(self, connection: Connection) -> None:
         """Raise an error if SQLite has ended the transaction: a commit would then do nothing."""
-        if self._alone and not connection.connection.driver_connection.in_transaction:  # type: ignore[union-attr]
+        if self.shares_commits and not connection.connection.driver_connection.in_transaction:  # type: ignore[union-attr]
             raise StoreError(f"{self.url.database}: the database ended the transaction; try again")
 
     def _write_lock(self) -> AbstractContextManager[None]:
-        return write_lock(Path(str(self.url.database))) if self._alone else nullcontext()
+        return write_lock(Path(str(self.url.database))) if self.shares_commits else nullcontext()
 
     def _run(self, connection: Connection, jobs: list[_Job]) -> None:
         if len(jobs) == 1:
@@ -375,7 +366,7 @@ def _savepoint(connection: Connection) -> Iterator[None]:
 @contextmanager
 def _database_errors(url: URL) -> Iterator[None]:
     """Convert database errors to `StoreError`: one line, no SQL, no password."""
-    place = str(url.database) if url.get_backend_name() == "sqlite" else url.render_as_string()
+    place = place_of(url)
     try:
         yield
     except PoolTimeout:

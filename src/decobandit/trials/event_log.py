@@ -242,7 +242,7 @@ class EventLog:
 
     def locked(self, connection: Connection, trial: str) -> Ledger:
         """Return the trial in this transaction, in which no other one writes to it."""
-        query = _TRIAL_LOCKED if self.store.locks_rows else _TRIAL
+        query = _TRIAL if self.store.shares_commits else _TRIAL_LOCKED
         row = self._row(connection, trial, query)
         # a work before this one in the same transaction may have left the trial further on
         cached = self._ledgers.get(trial)
@@ -314,10 +314,7 @@ class EventLog:
             connection.execute(_NEW_TRIAL, row)
         except IntegrityError:  # another process was first
             raise _taken(name) from None
-        _insert(connection, event)
-        self.keep(connection, ledger)
-        self.store.after_commit(connection, partial(self.store.counts.event, event.kind))
-        return ledger
+        return self._written(connection, event, ledger)
 
     def append(
         self,
@@ -334,7 +331,6 @@ class EventLog:
             ledger.trial, ledger.seq + 1, kind, data, previous=ledger.head, at=now(), by=by, key=key
         )
         later = ledger.following(event)
-        _insert(connection, event)
         head = {
             "trial": ledger.trial,
             "before": ledger.head,
@@ -344,9 +340,14 @@ class EventLog:
         }
         if connection.execute(_MOVE_HEAD, head).rowcount != 1:
             raise Damaged(f"trial {ledger.trial}: the head moved while an event was written")
-        self.keep(connection, later)
-        self.store.after_commit(connection, partial(self.store.counts.event, kind))
-        return later
+        return self._written(connection, event, later)
+
+    def _written(self, connection: Connection, event: Event, ledger: Ledger) -> Ledger:
+        row = {name: getattr(event, name) for name in ("seq", "kind", "key", "body", "hash")}
+        connection.execute(_NEW_EVENT, row | {"trial_id": event.trial})
+        self.keep(connection, ledger)
+        self.store.after_commit(connection, partial(self.store.counts.event, event.kind))
+        return ledger
 
 
 def trial_id(connection: Connection, trial: str) -> str:
@@ -373,18 +374,6 @@ def refuse_taken(connection: Connection, name: str) -> None:
                 "another name",
                 field="name",
             )
-
-
-def _insert(connection: Connection, event: Event) -> None:
-    row = {
-        "trial_id": event.trial,
-        "seq": event.seq,
-        "kind": event.kind,
-        "key": event.key,
-        "body": event.body,
-        "hash": event.hash,
-    }
-    connection.execute(_NEW_EVENT, row)
 
 
 def _head_of(row: Row[Any]) -> tuple[int, str]:

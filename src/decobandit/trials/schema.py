@@ -23,6 +23,7 @@ from sqlalchemy import (
     inspect,
     text,
 )
+from sqlalchemy.engine import URL
 from sqlalchemy.exc import OperationalError, ProgrammingError
 
 from .errors import Damaged, StoreError
@@ -138,12 +139,13 @@ def upgrade(engine: Engine) -> None:
 def _upgrade(connection: Connection) -> None:
     if connection.dialect.name == "postgresql":
         connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
-    revision = _revision(connection)
+    place = place_of(connection.engine.url)
+    revision = _revision(connection, place)
     if revision == REVISIONS[-1]:
         return  # another process was first
     if revision is not None and revision not in REVISIONS:
         raise StoreError(
-            f"{_place(connection)}: its tables are of revision {revision!r}, which this version "
+            f"{place}: its tables are of revision {revision!r}, which this version "
             "does not know; update decobandit"
         )
     from alembic import command
@@ -155,26 +157,24 @@ def _upgrade(connection: Connection) -> None:
     command.upgrade(config, REVISIONS[-1])
 
 
-def _revision(connection: Connection) -> str | None:
+def _revision(connection: Connection, place: str) -> str | None:
     """Return the revision of the database; None if it is certainly empty."""
     tables = inspect(connection).get_table_names()
     if "alembic_version" in tables:
         revisions = [str(row[0]) for row in connection.execute(_READ)]
         if len(revisions) != 1:
-            raise Damaged(f"{_place(connection)}: the database does not say its revision once")
+            raise Damaged(f"{place}: the database does not say its revision once")
         return revisions[0]
     if tables:
-        raise StoreError(
-            f"{_place(connection)}: has tables, but is no trial database; give another one"
-        )
+        raise StoreError(f"{place}: has tables, but is no trial database; give another one")
     if connection.dialect.name == "sqlite":
         # a damaged list of tables may look empty while the pages of the tables are there
         pages: int = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
         if pages > 1:
-            raise Damaged(f"{_place(connection)}: has contents, but no list of tables")
+            raise Damaged(f"{place}: has contents, but no list of tables")
     return None
 
 
-def _place(connection: Connection) -> str:
-    url = connection.engine.url
+def place_of(url: URL) -> str:
+    """Return a database as messages name it, without a password."""
     return str(url.database) if url.get_backend_name() == "sqlite" else url.render_as_string()

@@ -468,7 +468,7 @@ def back_up(store: Store, target: Path) -> list[Verification]:
     The copy is the database at one moment; writers wait while it is read. It gets its name after
     the check; a copy with a damaged trial is kept, too: the result names the damage.
     """
-    if store.locks_rows:
+    if not store.shares_commits:
         raise StoreError(f"backup: {PG_DUMP}")
     if target.exists():
         raise StoreError(f"{target}: exists; give a new file")
