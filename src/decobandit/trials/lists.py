@@ -6,7 +6,7 @@ that pages up to one head belong together.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -24,7 +24,6 @@ from .events import Event
 from .ledger import Ledger
 from .status import Summary, stored_summary, summary_from, summary_of
 
-T = TypeVar("T")
 Item_co = TypeVar("Item_co", covariant=True)
 MAX_PAGE = 1000  # entries of a page, and the default
 
@@ -44,12 +43,6 @@ def page_size(limit: int | None) -> int:
     if not 1 <= limit <= MAX_PAGE:
         raise TrialError(f"limit: {limit} is not allowed; must be 1 to {MAX_PAGE}", field="limit")
     return limit
-
-
-def cut(entries: Sequence[T], size: int, key: Callable[[T], str]) -> Page[T]:
-    """Return a page of `size` entries; `entries` may have one more."""
-    items = tuple(entries[:size])
-    return Page(items, key(items[-1]) if len(entries) > size else None)
 
 
 # -- stale allocations ----------------------------------------------------------------------------
@@ -133,7 +126,8 @@ def page_of_allocations(
     start = 0 if after is None else list(allocations).index(after) + 1
     slots = islice(allocations.values(), start, None)
     wanted = (slot for slot in slots if state in (None, slot.state))
-    return cut(list(islice(wanted, size + 1)), size, lambda slot: slot.id)
+    items = tuple(islice(wanted, size))
+    return Page(items, items[-1].id if next(wanted, None) else None)
 
 
 # -- trials of a database -------------------------------------------------------------------------
