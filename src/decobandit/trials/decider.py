@@ -132,7 +132,7 @@ class Decider:
 
         problem, allowed = self.settings.problem, np.ones(self.settings.problem.n_arms, np.bool_)
         if self.ruled is not None:
-            result = self.ruled.result(ledger)
+            result = self.ruled.result(ledger.looks)
             if result.stopped:
                 what = "the trial" if ledger.segment is None else f"segment {ledger.segment}"
                 raise Stopped(
@@ -155,7 +155,7 @@ class Decider:
         names = [arm.name for arm in self.settings.problem.arms]
         if self.ruled is None:
             return frozenset(names)
-        result = self.ruled.result(ledger)
+        result = self.ruled.result(ledger.looks)
         left = () if result.stopped else np.flatnonzero(result.allowed[0])
         return frozenset(names[k] for k in left)
 
@@ -336,28 +336,21 @@ class LiveRules(RuledPolicy):
         super().__init__(policy, rules)
         self._results = Cache[tuple[State, ...], LookState](MAX_LOOK_RESULTS)
 
-    def before_looks(self) -> LookState:
-        """Return the state of a new trial: no arm is dropped or declared."""
-        every = np.ones((1, self.problem.n_arms), np.bool_)
-        return LookState(every, np.zeros_like(every))
-
-    def result(self, ledger: Ledger) -> LookState:
-        looks = ledger.looks
+    def result(self, looks: tuple[State, ...]) -> LookState:
+        """Return the result of all looks; a stopped trial stays as it is."""
         begin = next((n for n in (len(looks), len(looks) - 1) if looks[:n] in self._results), 0)
-        result = self._results.get(looks[:begin]) or self.before_looks()
-        for state in looks[begin:]:
-            result = self.after(result, state)
+        result = self._results.get(looks[:begin])
+        if result is None:  # no arm is dropped or declared
+            every = np.ones((1, self.problem.n_arms), np.bool_)
+            result = LookState(every, np.zeros_like(every))
+        for state in looks[begin:] if not result.reason else ():
+            verdict = self.look(replace(States.of(self.problem, [state]), allowed=result.allowed))
+            if reason := int(verdict.reason[0]):
+                result = LookState(verdict.allowed, verdict.declared, reason, state.total)
+                break
+            result = LookState(verdict.allowed, verdict.declared)
         self._results.put(looks, result)
         return result
-
-    def after(self, before: LookState, state: State) -> LookState:
-        """Add one look; a stopped trial stays as it is."""
-        if before.reason:
-            return before
-        states = States.of(self.problem, [state])
-        verdict = self.look(replace(states, allowed=before.allowed))
-        reason = int(verdict.reason[0])
-        return LookState(verdict.allowed, verdict.declared, reason, state.total if reason else 0)
 
     def dropped(self, result: LookState) -> tuple[str, ...]:
         arms = zip(self.problem.arms, result.allowed[0], strict=True)
@@ -458,7 +451,7 @@ def stopped_and_dropped(
     """Return why looks stopped the trial, and the arms they dropped."""
     if ruled is None:
         return None, ()
-    result = ruled.result(ledger)
+    result = ruled.result(ledger.looks)
     return result.stopped or None, ruled.dropped(result)
 
 
@@ -466,15 +459,15 @@ def look_results(ledger: Ledger, ruled: LiveRules | None) -> tuple[LookResult, .
     """Return all looks in order, up to the one that stopped the trial; none without stopping."""
     if ruled is None or not ruled.rules.stop.any:
         return ()
-    results, before = [], ruled.before_looks()
-    names = [arm.name for arm in ledger.problem.arms]
-    for state in ledger.looks:
+    results, names = [], [arm.name for arm in ledger.problem.arms]
+    for number, state in enumerate(ledger.looks):
+        before, after = (ruled.result(ledger.looks[:n]) for n in (number, number + 1))
         states = States.of(ledger.problem, [state])
         (statistic,) = ruled.statistic(replace(states, allowed=before.allowed))
         compared = before.allowed[0].copy()
         if ruled.control is not None:
             compared[ruled.control] = False
-        after, gone = ruled.after(before, state), ruled.dropped(before)
+        gone = ruled.dropped(before)
         results.append(
             LookResult(
                 state.total,
@@ -485,7 +478,6 @@ def look_results(ledger: Ledger, ruled: LiveRules | None) -> tuple[LookResult, .
         )
         if after.reason:
             break
-        before = after
     return tuple(results)
 
 
@@ -508,7 +500,7 @@ def declared_arms(ledger: Ledger, live: LiveRules | None) -> tuple[str, ...] | N
     if live is None:
         return None
     ruled: RuledPolicy = live
-    result = live.result(ledger)
+    result = live.result(ledger.looks)
     if sum(ledger.open) or not (ledger.finished or result.reason):
         return None
     if ruled.rules.final_test.kind == "conditional":  # follows all states: by tables of its own
