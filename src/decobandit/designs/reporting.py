@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from shlex import quote
 from typing import Any
 
@@ -97,12 +98,28 @@ def study_design(
     result = operating_characteristics(
         problem, design, **settings, inference=True, progress=progress
     )
-    rest = _Rest(problem, design, settings, progress)
+    fewer = design.model_copy(update={"draws": min(design.draws, SENSITIVITY_DRAWS)})
+    others = prior_variants(problem)
+    parts: dict[str, Callable[[], Any]] = {}
+    found, left_out = dict[str, Any](), list[str]()
     if result.interrupted:
-        rest.left_out.append("bound and sensitivity to priors: interrupted")
+        left_out, others = ["bound and sensitivity to priors: interrupted"], {}
+    elif is_quick(problem):
+        parts["bound"] = lambda: bound(problem, tol=tol, progress=progress)[0]
     else:
-        rest.compute(tol)
-    return DesignStudy(result, rest.bound, rest.found, tuple(rest.left_out), calibrate_to, tol)
+        left_out.append("bound: it is slow here, and no policy needs it")
+    for name, variant in others.items():
+        parts[name] = partial(_variant, name, variant, fewer, settings, progress)
+    for name, compute in parts.items():
+        try:
+            found[name] = compute()
+        except (ValueError, MemoryError) as error:
+            left_out.append(f"{name}: {error}")
+        except KeyboardInterrupt:
+            left_out.append(f"{name} and what comes after it: interrupted")
+            break
+    best = found.pop("bound", None)
+    return DesignStudy(result, best, found, tuple(left_out), calibrate_to, tol)
 
 
 def beside_equal(design: Design) -> Design:
@@ -112,56 +129,19 @@ def beside_equal(design: Design) -> Design:
     return design.model_copy(update={"policies": names + more})
 
 
-class _Rest:
-    """The parts of a report after the operating characteristics."""
+def _variant(
+    label: str, problem: Problem, design: Design, settings: dict[str, Any], progress: Report | None
+) -> DesignResult:
+    """Return the operating characteristics with other priors."""
 
-    def __init__(
-        self, problem: Problem, design: Design, settings: dict[str, Any], progress: Report | None
-    ) -> None:
-        self.problem, self.settings, self.progress = problem, settings, progress
-        fewer = min(design.draws, SENSITIVITY_DRAWS)
-        self.design = design.model_copy(update={"draws": fewer})
-        self.bound: BoundValue | None = None
-        self.found: dict[str, DesignResult] = {}
-        self.left_out: list[str] = []
+    def report(step: Progress) -> None:
+        if progress is not None:
+            progress(replace(step, what=f"{step.what}, {label}"))
 
-    def compute(self, tol: float) -> None:
-        """Compute the bound and all variants; Ctrl-C ends it."""
-        under_way = "bound"
-        try:
-            self._bound(tol)
-            for under_way, problem in prior_variants(self.problem).items():
-                self._variant(under_way, problem)
-        except KeyboardInterrupt:
-            self.left_out.append(f"{under_way} and what comes after it: interrupted")
-
-    def _bound(self, tol: float) -> None:
-        if not is_quick(self.problem):
-            self.left_out.append("bound: it is slow here, and no policy needs it")
-            return
-        try:
-            self.bound = bound(self.problem, tol=tol, progress=self.progress)[0]
-        except (ValueError, MemoryError) as error:
-            self.left_out.append(f"bound: {error}")
-
-    def _variant(self, label: str, problem: Problem) -> None:
-        def report(step: Progress) -> None:
-            if self.progress is not None:
-                self.progress(replace(step, what=f"{step.what}, {label}"))
-
-        try:
-            result = operating_characteristics(
-                problem,
-                self.design,
-                **self.settings,
-                progress=report,
-            )
-        except (ValueError, MemoryError) as error:
-            self.left_out.append(f"{label}: {error}")
-            return
-        if result.interrupted:
-            raise KeyboardInterrupt
-        self.found[label] = result
+    result = operating_characteristics(problem, design, **settings, progress=report)
+    if result.interrupted:
+        raise KeyboardInterrupt
+    return result
 
 
 # -- other priors, to see how much a design depends on them --------------------------------------

@@ -6,6 +6,7 @@ With a table `design` every problem is a trial, and every scenario of it has cel
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import product
 from pathlib import Path
 from typing import Annotated, Self
@@ -13,22 +14,26 @@ from typing import Annotated, Self
 from pydantic import PlainValidator, ValidationError, model_validator
 
 from ..designs import POLICIES
+from ..policies import check_policies, policy_names
 from ..problem import (
+    TIE_RULES,
     Design,
     EqualArms,
-    InvalidProblem,
     Name,
     NotNegative,
     Prior,
     Problem,
+    ProblemError,
     StageCount,
     Written,
     check_problem,
     designed_from_dict,
     read_tree,
     tie_rule,
+    true_problem,
     whole_number,
 )
+from ..simulation import check_sizes
 from ..support import one_line, refuse
 from .records import (
     FILE_NAME_RULE,
@@ -74,12 +79,11 @@ def load_study(path: str | Path) -> Study:
     2
     """
     path, source = Path(path), str(path)
-    try:
-        file = _StudyFile.from_tree(read_tree(path))
-    except InvalidProblem as error:
-        raise StudyError(f"{source}: {error}") from None
-    if file.design is None:
-        _check_sizes(file, source)
+    tree = read_tree(path)
+    with _refused_at(f"{source}: "):
+        file = _StudyFile.from_tree(tree)
+        if file.design is None:
+            check_sizes(file.draws, file.per_draw)
     cells: list[Cell] = []
     taken: set[str] = set()  # without case: some file systems do not keep it apart
     for i, entry in enumerate(file.problems):
@@ -95,6 +99,19 @@ def load_study(path: str | Path) -> Study:
         if len(cells) > MOST_CELLS:
             raise StudyError(f"{place}: must be at most {MOST_CELLS} cells in all")
     return Study(file.name or path.stem, tuple(cells))
+
+
+@contextmanager
+def _refused_at(place: str) -> Iterator[None]:
+    """Put a place of the file before a refusal."""
+    try:
+        yield
+    except ProblemError as error:  # a validation error, too, that says it in one line
+        raise StudyError(f"{place}{error}") from None
+    except ValidationError as error:
+        raise StudyError(f"{place}{one_line(error)}") from None
+    except ValueError as error:
+        raise StudyError(f"{place}{error}") from None
 
 
 def _cells(
@@ -134,8 +151,6 @@ def _cells(
 
 
 def _policy(value: object) -> str:
-    from ..policies import check_policies, policy_names
-
     rule = f"must be one of {', '.join(policy_names())}, or package.module:Class"
     if not isinstance(value, str):
         refuse(rule, found=value)
@@ -147,8 +162,6 @@ def _policy(value: object) -> str:
 
 
 def _tie_rule(value: object) -> str:
-    from ..problem import TIE_RULES
-
     if value not in TIE_RULES:
         refuse(f"must be one of {', '.join(TIE_RULES)}", found=value)
     return str(value)
@@ -206,48 +219,30 @@ class _ProblemEntry(EqualArms, _Source):  # type: ignore[explicit-any]
 
         A key of the design is that of the entry, or of the study, or of the problem file.
         """
-        problem, own_design = self._problem(folder, place)
-        from ..problem import true_problem
-
-        try:
+        if self.file is not None:
+            problem, own_design = designed_from_dict(
+                read_tree(folder / self.file), source=str(folder / self.file)
+            )
+        with _refused_at(f"{place}: "):
+            if self.file is None:
+                problem, own_design = self.problem(), None
             check_problem(problem)
             true_problem(problem, self.truth_prior, self.true_horizon)
-        except ValueError as error:
-            raise StudyError(f"{place}: {error}") from None
         if shared is None:
             return problem, None
         base = own_design.model_dump(exclude_unset=True) if own_design is not None else {}
         tree = {**base, **shared, **(self.design or {})}
         return problem, _checked_design(tree, problem, place)
 
-    def _problem(self, folder: Path, place: str) -> tuple[Problem, Design | None]:
-        if self.file is None:
-            return self._equal(place), None
-        path = folder / self.file
-        return designed_from_dict(read_tree(path), source=str(path))
-
-    def _equal(self, place: str) -> Problem:
-        try:
-            return self.problem()
-        except InvalidProblem as error:
-            raise StudyError(f"{place}: {error}") from None
-
 
 def _checked_design(tree: dict[str, object], problem: Problem, place: str) -> Design:
-    try:
+    with _refused_at(f"{place}: design."):
         design = Design.from_tree(tree)
-    except InvalidProblem as error:
-        raise StudyError(f"{place}: design.{error}") from None
-    try:
+    with _refused_at(f"{place}: "):
         design.check(problem)
-    except InvalidProblem as error:
-        raise StudyError(f"{place}: {error}") from None
     for i, policy in enumerate(design.policies):
-        try:
+        with _refused_at(f"{place}: design.policies[{i}]: "):
             _policy(policy)
-        except ValidationError as error:
-            where = f"{place}: design.policies[{i}]"
-            raise StudyError(f"{where}: {one_line(error)}") from None
     if not design.scenarios:
         raise StudyError(f"{place}: design.scenarios: required key is missing")
     return design
@@ -294,12 +289,3 @@ class _StudyFile(Written):  # type: ignore[explicit-any]
             rule = "must be left out with design: draws are its trials"
             refuse(rule, found=self.per_draw, at=("per_draw",))
         return self
-
-
-def _check_sizes(file: _StudyFile, source: str) -> None:
-    from ..simulation import check_sizes
-
-    try:
-        check_sizes(file.draws, file.per_draw)
-    except ValueError as error:
-        raise StudyError(f"{source}: {error}") from None
