@@ -78,7 +78,7 @@ def print_evaluations(comparison: bounds.ExactComparison) -> None:
         return cells
 
     print_table(
-        output.title_of(comparison.problem), titles, map(row, comparison.results), text=["policy"]
+        comparison.problem.described(), titles, map(row, comparison.results), text=["policy"]
     )
     print("regret: reward of always pulling the best arms, minus that of the policy")
     if has_truth and comparison.results[0].null:
@@ -142,7 +142,7 @@ def simulate(
     if chosen.context.problem.segments:
         return
     output.save_table(episodes, partial(comparison.simulation.columns, "episodes"))
-    title = f"Expected regret: {output.title_of(comparison.simulation.problem)}"
+    title = f"Expected regret: {comparison.simulation.problem.described()}"
     output.draw_either(out, partial(figures.regret_figure, comparison.simulation), title)
 
 
@@ -175,7 +175,7 @@ def print_simulation(comparison: bounds.SimulatedComparison) -> None:
             cells.append(output.percent(bound.gap_percent(one.value)))
         return cells
 
-    print_table(output.title_of(result.problem), titles, map(row, result.results), text=["policy"])
+    print_table(result.problem.described(), titles, map(row, result.results), text=["policy"])
     print(result.described())
     print("±: one standard error, the same for value and regret")
     bounded = [x.policy for x in result.results if x.estimates.best.value_se_kind == "range"]
@@ -228,7 +228,7 @@ def gap(
     problem = chosen.context.problem
     output.print_results(gaps, as_json, partial(print_gap, problem=problem))
     output.draw_either(
-        out, partial(figures.gap_figure, gaps), f"Gap by stage: {output.title_of(problem)}"
+        out, partial(figures.gap_figure, gaps), f"Gap by stage: {problem.described()}"
     )
 
 
@@ -256,7 +256,7 @@ def print_gap(result: bounds.Gap, problem: problems.Problem) -> None:
         return [str(t), *(f"{number:.6f}" for number in numbers)]
 
     print_stages(
-        f"{output.title_of(problem)}: {result.policy}, {result.method}",
+        f"{problem.described()}: {result.policy}, {result.method}",
         titles if exact else [*titles, *(f"± {name}" for name in names)],
         row,
         stages=len(result.terms),
@@ -298,7 +298,7 @@ def print_path(comparison: bounds.ComparedEpisode) -> None:
     seed = "" if episode.seed is None else f", seed {episode.seed}"
     titles = ["stage", "pulled", "outcome", "index", "price", "short", "crowd", "loss"]
     print_stages(
-        f"{output.title_of(episode.problem)}: {episode.policy}{seed}",
+        f"{episode.problem.described()}: {episode.policy}{seed}",
         titles if comparison.expected is None else [*titles, "expected"],
         partial(_row, comparison),
         stages=episode.stages,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -22,7 +22,6 @@ from .output import (
     print_result,
     refuse_segments,
     say,
-    title_of,
     write_report,
     written,
 )
@@ -88,7 +87,16 @@ def design(
     settings: dict[str, Any] = {"ties": ties, "tol": tol, "calibrate_to": calibrate}
     refuse_segments(problem, report=report, out=out)
     if power is not None:
-        size = _sized(problem, wanted, power, alpha, settings)
+        with support.show_progress() as progress:
+            size = designs.sample_size(
+                problem,
+                wanted,
+                power=power,
+                alpha=0.05 if alpha is None else alpha,
+                ties=ties,
+                tol=tol,
+                progress=progress,
+            )
         problem, result = size.result.problem, size.result
         settings["calibrate_to"] = size.calibrate_to
         if report is not None:
@@ -96,7 +104,13 @@ def design(
         print_result(size, as_json, print_sample_size)
     else:
         settings["inference"] = inference
-        result = _computed(problem, wanted, settings, file, report)
+        if report is not None:
+            result = _write_report(problem, wanted, settings, file, report)
+        else:
+            with support.show_progress() as progress:
+                result = designs.operating_characteristics(
+                    problem, wanted, **settings, progress=progress
+                )
         for line in result.notes:
             say(line)
         if result.interrupted:
@@ -106,28 +120,8 @@ def design(
         problems.save_problem(problem, saved, design=result.calibrated)
         written("design with its thresholds", saved)
     elif not problem.segments:
-        title = f"Operating characteristics: {title_of(problem)}"
+        title = f"Operating characteristics: {problem.described()}"
         draw_either(out, partial(figures.characteristics_figure, result), title)
-
-
-def _sized(
-    problem: problems.Problem,
-    wanted: problems.Design,
-    power: float,
-    alpha: float | None,
-    settings: dict[str, Any],
-) -> designs.SampleSize:
-    """Find the smallest horizon of this power."""
-    with support.show_progress() as progress:
-        return designs.sample_size(
-            problem,
-            wanted,
-            power=power,
-            alpha=0.05 if alpha is None else alpha,
-            ties=settings["ties"],
-            tol=settings["tol"],
-            progress=progress,
-        )
 
 
 def _check_together(
@@ -142,20 +136,6 @@ def _check_together(
         raise typer.BadParameter(
             f"--out: {saved} gets calibrated thresholds; give --calibrate ALPHA, or --power"
         )
-
-
-def _computed(
-    problem: problems.Problem,
-    wanted: problems.Design,
-    settings: dict[str, Any],
-    file: Path,
-    report: Path | None,
-) -> designs.DesignResult:
-    """Compute the characteristics and write the report, if requested."""
-    if report is not None:
-        return _write_report(problem, wanted, settings, file, report)
-    with support.show_progress() as progress:
-        return designs.operating_characteristics(problem, wanted, **settings, progress=progress)
 
 
 def _write_report(
@@ -221,17 +201,13 @@ def print_design(result: designs.DesignResult) -> None:
     print(f"select best: a best arm has the largest posterior {by} at the end")
     print("predictable: share of allocations that are guessed from all earlier outcomes")
     print("--json has bias and RMSE of the estimates too")
-    for threshold in result.calibration:
-        error = (
-            "exact" if threshold.exact else f"± {threshold.type_one_error_se:.4f} on fresh draws"
-        )
-        sure = (
-            "" if threshold.confidence is None else f" with {threshold.confidence:.0%} confidence"
-        )
+    for one in result.calibration:
+        error = "exact" if one.exact else f"± {one.type_one_error_se:.4f} on fresh draws"
+        sure = "" if one.confidence is None else f" with {one.confidence:.0%} confidence"
         print(
-            f"{threshold.policy}: {threshold.what} = {threshold.threshold:.6f}, type I error "
-            f"{threshold.type_one_error:.4f} {error} (scenario {threshold.scenario!r}; "
-            f"at most {threshold.alpha}{sure})"
+            f"{one.policy}: {one.what} = {one.threshold:.6f}, type I error "
+            f"{one.type_one_error:.4f} {error} (scenario {one.scenario!r}; "
+            f"at most {one.alpha}{sure})"
         )
     if result.calibration:
         print("a trial uses these thresholds if its file has them: --out FILE.toml")
@@ -297,14 +273,6 @@ def _fitting(labels: list[str], columns: list[list[str]]) -> Iterator[list[list[
     yield group
 
 
-def _money(row: designs.Characteristics, with_error: Callable[[str, int], str]) -> tuple[str, ...]:
-    """Return the entries of the money spent; none without a budget."""
-    if row.spent_quantiles is None:
-        return ()
-    low, _, high = row.spent_quantiles
-    return with_error("spent", 2), f"{low:g} to {high:g}"
-
-
 def _column(row: designs.Characteristics) -> list[str]:
     """Return the policy's name and its entries, the pulls of every arm last."""
     errors = row.errors or {}
@@ -317,6 +285,10 @@ def _column(row: designs.Characteristics) -> list[str]:
         more = f" ± {error:.{digits}f}" if isinstance(error, float) else ""
         return f"{value:.{digits}f}{more}"
 
+    money = []
+    if row.spent_quantiles is not None:
+        low, _, high = row.spent_quantiles
+        money = [with_error("spent", 2), f"{low:g} to {high:g}"]
     return [
         row.policy,
         with_error("good", 2),
@@ -328,6 +300,6 @@ def _column(row: designs.Characteristics) -> list[str]:
         with_error("size", 1),
         with_error("stopped", 3),
         with_error("predictability", 3),
-        *_money(row, with_error),
+        *money,
         *(f"{n:.1f}" for n in row.pulls[:MAX_ARM_ROWS]),
     ]

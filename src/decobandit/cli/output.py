@@ -91,6 +91,11 @@ def percent(value: float | None) -> str:
     return "" if value is None else f"{value:.2f}%"
 
 
+def digits(value: float | None, most: int = 6) -> str:
+    """Format a number with its first digits, without -0; empty for None."""
+    return "" if value is None else f"{round(value, 12) + 0.0:.{most}g}"
+
+
 def fixed(value: float | None, digits: int) -> str:
     """Format a number with fixed digits; empty for None."""
     return "" if value is None else f"{value:.{digits}f}"
@@ -102,11 +107,6 @@ NO_BOUND = "bound: not computed, as it is slow here and no policy needs it; --bo
 def said_of(bound: bounds.BoundValue) -> str:
     """Return a sentence about an upper bound."""
     return f"no policy can earn more than {bound.value:.6f} ({bound.meaning})"
-
-
-def title_of(problem: problems.Problem) -> str:
-    """Return the title of a table about a problem."""
-    return problem.described()
 
 
 # -- Files that commands write: refused before the long work, acknowledged when they are there -----

@@ -61,7 +61,17 @@ _OPTION_OF_FIELD: dict[support.Place, str] = {
 }
 
 
-def problem_from(
+@dataclass(frozen=True)
+class Source:
+    """A problem, with prices and tie rule where it came from a saved solution."""
+
+    problem: problems.Problem
+    solution: prices.DualSolution | None = None
+    ties: problems.TieRule | None = None
+    design: problems.Design | None = None  # in a problem file
+
+
+def from_problem(
     problem: ProblemFile = None,
     arms: Arms = None,
     horizon: Horizon = None,
@@ -76,8 +86,8 @@ def problem_from(
     reward_bad: RewardBad = None,
     segment: OneSegment = None,
     workers: Workers = None,
-) -> problems.Problem:
-    """Return the problem of a file or of options."""
+) -> Source:
+    """Return the problem of a file or of options, and its design."""
     fields = _without_none(
         arms=arms,
         horizon=horizon if horizon_law is None else _law(horizon_law),
@@ -91,7 +101,7 @@ def problem_from(
     if problem is not None and fields:
         raise typer.BadParameter("give a problem file, or --arms and --horizon, not both")
     if problem is not None:
-        return _of_segment(_problem_in(problem), segment)
+        return _read(problem, segment)
     if segment is not None:
         raise typer.BadParameter("--segment: segments are those of a problem file; give one")
     if arms is None or "horizon" not in fields:
@@ -100,20 +110,26 @@ def problem_from(
         raise typer.BadParameter("give one of --horizon and --horizon-law")
     if unit is not None and batch is None:
         raise typer.BadParameter("--unit: says how a batch is shared; give --batch too")
-
     try:
-        return problems.EqualArms(**fields).problem()
+        return Source(problems.EqualArms(**fields).problem())
     except problems.InvalidProblem as error:
         raise problems.ProblemError(error.line(_OPTION_OF_FIELD.__getitem__)) from None
 
 
-def _of_segment(problem: problems.Problem, name: str | None) -> problems.Problem:
-    """Return the problem, or that of one of its segments."""
-    if name is None:
-        return problem
-    alone = problem.segment(name)
-    note(f"{name} on its own clock: bounds hold for policies that decide by this segment only")
-    return alone
+def _read(file: Path, segment: str | None) -> Source:
+    """Return the problem of a file, or of one of its segments."""
+    if _is_saved(file):
+        raise typer.BadParameter(f"{file}: is a saved solution; use it with 'deco recommend'")
+    problem, design = problems.designed_from_dict(problems.read_tree(file), source=str(file))
+    if segment is not None:
+        problem = problem.segment(segment)
+        rule = "bounds hold for policies that decide by this segment only"
+        note(f"{segment} on its own clock: {rule}")
+    return Source(problem, design=design)
+
+
+def _is_saved(file: Path) -> bool:
+    return file.suffix.lower() == ".json" and prices.is_solution(problems.read_tree(file))
 
 
 def _law(text: str) -> problems.RandomHorizon:
@@ -130,69 +146,30 @@ def _prior(good: float | None, bad: float | None) -> dict[str, float] | None:
 
 
 def _without_none(**values: Any) -> dict[str, Any]:
-    """Drop None and empty tables."""
     return {name: value for name, value in values.items() if value is not None and value != {}}
 
 
-takes_problem = taking(problem_from)
+def problem_from(**options: Any) -> problems.Problem:
+    """Return the problem of a file or of options."""
+    return from_problem(**options).problem
 
 
-@dataclass(frozen=True)
-class Source:
-    """A problem, with prices and tie rule where it came from a saved solution."""
-
-    problem: problems.Problem
-    solution: prices.DualSolution | None = None
-    ties: problems.TieRule | None = None
-    design: problems.Design | None = None  # in a problem file
-
-
-def from_problem(**options: Any) -> Source:
-    """Return the problem of a file or of options, and its design."""
-    file = options["problem"]
-    design = (
-        None
-        if file is None
-        else problems.designed_from_dict(problems.read_tree(file), source=str(file))[1]
-    )
-    return Source(problem_from(**options), design=design)
-
-
-def from_problem_or_solution(**options: Any) -> Source:
+def from_problem_or_solution(problem: SourceFile = None, **options: Any) -> Source:
     """Return a problem, or a saved solution with its problem."""
-    file = options["problem"]
-    if file is None or not _is_saved(file):
-        return from_problem(**options)
-    values = (value for name, value in options.items() if name not in ("problem", "workers"))
-    if any(value is not None for value in values):
+    if problem is None or not _is_saved(problem):
+        return from_problem(problem, **options)
+    if any(value is not None for name, value in options.items() if name != "workers"):
         raise typer.BadParameter(
             "a solution file has its problem and its prices: no --arms, --horizon"
         )
-
-    solution, ties = prices.read_solution(file)
+    solution, ties = prices.read_solution(problem)
     return Source(solution.problem, solution, ties)
 
 
-with_options(from_problem, options_of(problem_from))
-with_options(
-    from_problem_or_solution,
-    [
-        one.replace(annotation=SourceFile) if one.name == "problem" else one
-        for one in options_of(problem_from)
-    ],
-)
-
-
-def _problem_in(file: Path) -> problems.Problem:
-
-    if _is_saved(file):
-        raise typer.BadParameter(f"{file}: is a saved solution; use it with 'deco recommend'")
-    return problems.problem_from_dict(problems.read_tree(file), source=str(file))
-
-
-def _is_saved(file: Path) -> bool:
-
-    return file.suffix.lower() == ".json" and prices.is_solution(problems.read_tree(file))
+_options = options_of(from_problem)
+with_options(problem_from, _options)
+with_options(from_problem_or_solution, [*options_of(from_problem_or_solution), *_options[1:]])
+takes_problem = taking(problem_from)
 
 
 def context_of(problem: problems.Problem, tol: float, **settings: Any) -> policies.Context:
@@ -225,12 +202,10 @@ class Chosen:
 
     @property
     def rules(self) -> problems.Rules | None:
-        """The rules of the design."""
         return None if self.design is None else self.design.rules
 
     @property
     def policy(self) -> str:
-        """The only policy, for commands that take one."""
         return self.policies[0]
 
 
@@ -245,16 +220,16 @@ def takes_policies(
     def choose(
         source: Source, policy: list[str] | None, ties: problems.TieRule, tol: float
     ) -> Chosen:
-
         if saved == "policy" and source.solution is not None:
             return _as_saved(source, policy, tol)
         serving = policies.serving(source.problem, default)
-        names = (serving or default) if policy is None else _names(policy)
+        names = (serving or default) if policy is None else _listed(policy)
         if not several and len(names) > 1:
             raise typer.BadParameter(f"--policy: {', '.join(names)}: give one policy")
         policies.check_policies(names)
-        if policy is None and source.problem.stages > QUICK_STAGES:
-            _announce_tuning(names)
+        tunes = policy is None and source.problem.stages > QUICK_STAGES
+        if tunes and any(policies.policy_class(name).is_tuned() for name in names):
+            note(f"picking a policy and tuning it; --policy {PAPER_POLICY} starts at once")
         context = context_of(source.problem, tol, ties=ties, fixed_solution=source.solution)
         return Chosen(context, names, source.design)
 
@@ -277,11 +252,6 @@ def _policy_option(default: tuple[str, ...], several: bool) -> Any:
     ]
 
 
-def _names(names: list[str]) -> tuple[str, ...]:
-    """Names in their order, each once."""
-    return tuple(dict.fromkeys(name.strip() for text in names for name in text.split(",")))
-
-
 def _as_saved(source: Source, policy: list[str] | None, tol: float) -> Chosen:
     if policy is not None:
         raise typer.BadParameter("a solution file has its policy, DeCo at its prices: no --policy")
@@ -289,8 +259,5 @@ def _as_saved(source: Source, policy: list[str] | None, tol: float) -> Chosen:
     return Chosen(context, (PAPER_POLICY,))
 
 
-def _announce_tuning(names: tuple[str, ...]) -> None:
-
-    tuned = [name for name in names if policies.policy_class(name).is_tuned()]
-    if tuned:
-        note(f"picking a policy and tuning it; --policy {PAPER_POLICY} starts at once")
+def _listed(texts: list[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name.strip() for text in texts for name in text.split(",")))

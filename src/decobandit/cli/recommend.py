@@ -11,7 +11,7 @@ from .. import policies
 from .. import problem as problems
 from ..policies.names import DEFAULT_POLICY, PAPER_POLICY
 from .options import ArmColumn, AsJson, GoodColumn, OutcomeColumn, PullsColumn, shown
-from .output import print_results
+from .output import digits, print_results
 from .problem_options import Chosen, takes_policies
 from .tables import MOST_ROWS, print_table
 
@@ -58,7 +58,6 @@ def recommend(
 def _observed(
     problem: problems.Problem, state: str | None, data: Path | None, **columns: str
 ) -> problems.State | str:
-
     if state is not None and data is None:
         return state
     if data is not None and state is None:
@@ -88,26 +87,21 @@ def print_recommendation(result: policies.Recommendation) -> None:
     print_table(title, columns, map(row, ranked[:MOST_ROWS]), text=["", "arm"])
     if len(ranked) > MOST_ROWS:
         print(f"({len(ranked) - MOST_ROWS} more arms, none of a higher rank)")
-    pulled = ", ".join(_pulled(result)) or "nothing that can be paid for is worth a pull"
-    print(("deploy: " if result.deploy else "pull: ") + pulled)
+    pulled = list(result.chosen)
+    if result.pulls is not None and not result.deploy:
+        pulls = {arm.name: arm.pulls for arm in result.arms}
+        pulled = [f"{name} {pulls[name]}" for name in pulled]
+    text = ", ".join(pulled) or "nothing that can be paid for is worth a pull"
+    print(("deploy: " if result.deploy else "pull: ") + text)
 
 
 def _counts_and_posterior(arm: ArmReport) -> tuple[str, str]:
-    """Return the observed outcomes and the posterior of an arm."""
     from ..problem.models.base import rounded
 
     if arm.good is None or arm.bad is None:
         return rounded(str(arm.seen)), str(arm.posterior)
     text = f"Beta({arm.posterior_good:g}, {arm.posterior_bad:g})"
     return f"{arm.good}/{arm.good + arm.bad}", text
-
-
-def _pulled(result: policies.Recommendation) -> list[str]:
-    """Names of arms; in batches with their pulls."""
-    if result.pulls is None or result.deploy:
-        return list(result.chosen)
-    pulls = {arm.name: arm.pulls for arm in result.arms}
-    return [f"{name} {pulls[name]}" for name in result.chosen]
 
 
 def _rank(arm: ArmReport) -> float:
@@ -117,13 +111,6 @@ def _rank(arm: ArmReport) -> float:
     if arm.index is not None:
         return arm.index
     return arm.expected_reward if arm.probability is None else arm.probability
-
-
-def digits(value: float | None, most: int = 6) -> str:
-    """Format a number with six digits, without -0; nothing where there is none."""
-    if value is None:
-        return ""
-    return f"{round(value, 12) + 0.0:.{most}g}"
 
 
 # -- `deco index`: the index of one arm in one state -----------------------------------------------

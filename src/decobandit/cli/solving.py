@@ -12,7 +12,7 @@ import typer
 from .. import bounds, figures, joint, prices, support
 from .. import problem as problems
 from .options import AsJson, OutDrawing, Seed, Tolerance, shown
-from .output import draw, ending_in, fixed, print_result, refuse_segments, say, title_of, written
+from .output import draw, ending_in, fixed, print_result, refuse_segments, say, written
 from .problem_options import context_of, solve_shown, takes_problem
 from .tables import print_stages, print_table
 
@@ -67,7 +67,7 @@ def print_solution(solution: prices.DualSolution) -> None:
         rows.append(("states per row, a grid", str(solution.grid)))
     rows.append(("backward passes", str(solution.oracle_calls)))
     rows.append(("seconds, without compiling", f"{solution.seconds:.2f}"))
-    print_table(title_of(solution.problem), ["", "value"], rows, text=[""], min_width=50)
+    print_table(solution.problem.described(), ["", "value"], rows, text=[""], min_width=50)
     if solution.problem.resources is not None:
         print_resource_prices(solution)
     if solution.grid:
@@ -184,7 +184,7 @@ def print_bounds(result: bounds.Bounds) -> None:
         ]
         for value in result
     ]
-    title = f"Upper bounds on the value of any policy: {title_of(result.problem)}"
+    title = f"Upper bounds on the value of any policy: {result.problem.described()}"
     print_table(
         title, ["bound", "value", "± s.e.", "what it is"], rows, text=["bound", "what it is"]
     )
@@ -230,7 +230,7 @@ def print_market(demand: prices.Demand) -> None:
         "arms at price": demand.at_price,
     }
     print_stages(
-        f"{title_of(demand.problem)}: expected numbers of pulls and arms",
+        f"{demand.problem.described()}: expected numbers of pulls and arms",
         ["stage", *columns],
         lambda t: [str(t), *(f"{values[t]:.4f}" for values in columns.values())],
         stages=demand.problem.stages,

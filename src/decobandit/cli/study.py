@@ -249,7 +249,6 @@ def reproduce(
 
 
 def _reproduced(parts: list[str], scale: str, out: Path) -> Reproduction:
-    """Compute the parts, with a bar for each."""
     from ..paper.cells import Interrupted
     from ..paper.reproduction import reproduce as compute
 

@@ -116,7 +116,6 @@ def _table(
 
 
 def _folded(name: str, width: int) -> str:
-    """Fold a title into a column of this width."""
     longest = max((len(word) for word in name.split()), default=0)
     return "\n".join(wrap(name, max(width, longest, 1)))
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from collections.abc import Callable
 from hashlib import sha256
+from inspect import Parameter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Unpack
+from typing import TYPE_CHECKING, Annotated, Any, Unpack, get_args
 
 import typer
 
@@ -28,9 +30,10 @@ from .options import (
 )
 from .output import ending_in, print_json, said_of, say, written
 from .problem_options import Chosen, takes_policies
+from .taking import option, with_options
 from .trial_access import (
     By,
-    OptionalReason,
+    MaybeReason,
     Reason,
     Request,
     Slot,
@@ -84,45 +87,34 @@ def allocations(here: Trial, as_json: AsJson = False) -> None:
 # -- `deco trial close`, `lock`, `limits`, `unmask`, `review` and others --------------------------
 
 
-@changes_trial
-def close(here: Trial, reason: OptionalReason = None, **request: Unpack[Request]) -> Summary:
-    """Stop allocating; pending outcomes can still be recorded."""
-    return here.close(reason=reason, **request)
+def _forwarding(method: str, text: str, **options: Any) -> Callable[..., None]:
+    """Return a command that hands its options to a method of the trial."""
+
+    def run(here: Trial, **values: Any) -> Allocation | Summary:
+        slot = [values.pop("slot")] if "slot" in values else []
+        answer: Allocation | Summary = getattr(here, method)(*slot, **values)
+        return answer
+
+    run.__name__, run.__doc__ = method, text
+    declared = [option("here", object)]
+    for name, kind in options.items():
+        may_be_none = type(None) in get_args(get_args(kind)[0])
+        declared.append(option(name, kind, None if may_be_none else Parameter.empty))
+    return changes_trial(with_options(run, declared))
 
 
-@changes_trial
-def reopen(here: Trial, reason: Reason, **request: Unpack[Request]) -> Summary:
-    """Resume a closed or archived trial."""
-    return here.reopen(reason=reason, **request)
+Number = Annotated[int, shown("N", "Number of the last event that was reviewed.")]
+Category = Annotated[str, shown("KIND", "planned, emergency or inadvertent.")]
+ArmToClose = Annotated[str, argument("NAME", "Name of the arm.")]
+NextPolicy = Annotated[str | None, shown("POLICY", "Policy to continue with.")]
 
 
-@changes_trial
-def archive(here: Trial, reason: OptionalReason = None, **request: Unpack[Request]) -> Summary:
-    """Close a trial and hide it from lists."""
-    return here.archive(reason=reason, **request)
+def _text(metavar: str, text: str) -> Any:
+    return Annotated[str | None, shown(metavar, text)]
 
 
-@changes_trial
-def lock(here: Trial, reason: OptionalReason = None, **request: Unpack[Request]) -> Summary:
-    """Refuse every change of a closed trial."""
-    return here.lock(reason=reason, **request)
-
-
-@changes_trial
-def unlock(here: Trial, reason: Reason, **request: Unpack[Request]) -> Summary:
-    """Permit changes again; by another person than locked it."""
-    return here.unlock(reason=reason, **request)
-
-
-@changes_trial
-def review(
-    here: Trial,
-    up_to: Annotated[int, shown("N", "Number of the last event that was reviewed.")],
-    note: Annotated[str | None, shown("TEXT", "Note, for the log.")] = None,
-    **request: Unpack[Request],
-) -> Summary:
-    """Record that the audit trail was reviewed up to an event."""
-    return here.review(up_to=up_to, note=note, **request)
+def _number(text: str) -> Any:
+    return Annotated[int | None, shown("N", text)]
 
 
 @takes_trial
@@ -138,44 +130,6 @@ def certify(
         raise typer.BadParameter("the log of this trial has no certificate of its bound")
     support.write_whole(out, json.dumps(tree, indent=1, allow_nan=False) + "\n")
     written("certificate", out)
-
-
-@changes_trial
-def limits(
-    here: Trial,
-    reason: Reason,
-    max_open: Annotated[int | None, shown("N", "Limit of pending allocations.")] = None,
-    max_cancelled: Annotated[int | None, shown("N", "Limit of cancelled allocations.")] = None,
-    max_unmasked: Annotated[
-        int | None, shown("N", "Limit of unmaskings per person and day.")
-    ] = None,
-    unmask_role: Annotated[
-        str | None, shown("ROLE", "Role that may unmask: admin, operator or any.")
-    ] = None,
-    **request: Unpack[Request],
-) -> Summary:
-    """Set limits on pending, cancelled, unmasked allocations."""
-    return here.set_limits(
-        reason=reason,
-        max_open=max_open,
-        max_cancelled=max_cancelled,
-        max_unmasked=max_unmasked,
-        unmask_role=unmask_role,
-        **request,
-    )
-
-
-@changes_trial
-def unmask(
-    here: Trial,
-    slot: Slot,
-    category: Annotated[str, shown("KIND", "planned, emergency or inadvertent.")],
-    reason: Reason,
-    role: Annotated[str | None, shown("ROLE", "Role of the user.")] = None,
-    **request: Unpack[Request],
-) -> Allocation:
-    """Reveal the arm of an allocation; the log records why."""
-    return here.unmask(slot, category=category, reason=reason, role=role, **request)
 
 
 # -- `deco trial`: ask for the next arm, tell what happened, and check that nothing was lo----------
@@ -310,18 +264,6 @@ def list_all(
 
 
 @changes_trial
-def ask(
-    here: Trial,
-    subject: Annotated[str | None, shown("ID", "Subject; asking again repeats the answer.")] = None,
-    segment: Annotated[str | None, shown("NAME", "Segment of the visitor.")] = None,
-    note: Annotated[str | None, shown("TEXT", "Note for the log.")] = None,
-    **request: Unpack[Request],
-) -> Allocation:
-    """Allocate the next stage, with the reason."""
-    return here.ask(subject=subject, segment=segment, note=note, **request)
-
-
-@changes_trial
 def tell(
     here: Trial,
     slot: Slot,
@@ -341,12 +283,6 @@ def tell(
     columns = (arm_column, outcome_column, good_column, pulls_column)
     answer = _record(here, slot, outcome, counts, data, columns)
     return here.tell(slot, answer, confirm_range=confirm_range, **request)
-
-
-@changes_trial
-def cancel(here: Trial, slot: Slot, reason: Reason, **request: Unpack[Request]) -> Allocation:
-    """Cancel the pending pulls of an allocation."""
-    return here.cancel(slot, reason=reason, **request)
 
 
 @changes_trial
@@ -413,7 +349,6 @@ def status(here: Trial, stale_after: StaleAfter = 72.0, as_json: AsJson = False)
 
 
 arm = Commands(name="arm", help="Let arms join or leave a running trial.")
-NextPolicy = Annotated[str | None, shown("POLICY", "Policy to continue with.")]
 
 
 @changes_trial
@@ -430,24 +365,73 @@ def add(
     return here.add_arm(read_tree(file), reason=reason, policy=policy, **request)
 
 
-@changes_trial
-def close_arm(
-    here: Trial,
-    name: Annotated[str, argument("NAME", "Name of the arm.")],
-    reason: Reason,
-    policy: NextPolicy = None,
-    **request: Unpack[Request],
-) -> Summary:
-    """Stop allocating an arm from the next stage on."""
-    return here.close_arm(name, reason=reason, policy=policy, **request)
-
+COMMANDS: dict[str, Callable[..., None]] = {
+    "ask": _forwarding(
+        "ask",
+        "Allocate the next stage, with the reason.",
+        subject=_text("ID", "Subject; asking again repeats the answer."),
+        segment=_text("NAME", "Segment of the visitor."),
+        note=_text("TEXT", "Note for the log."),
+    ),
+    "tell": tell,
+    "cancel": _forwarding(
+        "cancel", "Cancel the pending pulls of an allocation.", slot=Slot, reason=Reason
+    ),
+    "correct": correct,
+    "status": status,
+    "allocations": allocations,
+    "close": _forwarding(
+        "close", "Stop allocating; pending outcomes can still be recorded.", reason=MaybeReason
+    ),
+    "reopen": _forwarding("reopen", "Resume a closed or archived trial.", reason=Reason),
+    "archive": _forwarding("archive", "Close a trial and hide it from lists.", reason=MaybeReason),
+    "lock": _forwarding("lock", "Refuse every change of a closed trial.", reason=MaybeReason),
+    "unlock": _forwarding(
+        "unlock", "Permit changes again; by another person than locked it.", reason=Reason
+    ),
+    "limits": _forwarding(
+        "set_limits",
+        "Set limits on pending, cancelled, unmasked allocations.",
+        reason=Reason,
+        max_open=_number("Limit of pending allocations."),
+        max_cancelled=_number("Limit of cancelled allocations."),
+        max_unmasked=_number("Limit of unmaskings per person and day."),
+        unmask_role=_text("ROLE", "Role that may unmask: admin, operator or any."),
+    ),
+    "unmask": _forwarding(
+        "unmask",
+        "Reveal the arm of an allocation; the log records why.",
+        slot=Slot,
+        category=Category,
+        reason=Reason,
+        role=_text("ROLE", "Role of the user."),
+    ),
+    "review": _forwarding(
+        "review",
+        "Record that the audit trail was reviewed up to an event.",
+        up_to=Number,
+        note=_text("TEXT", "Note, for the log."),
+    ),
+    "certify": certify,
+    "report": report,
+    "export": export,
+    "verify": verify,
+    "replay": replay,
+    "checkpoint": checkpoint,
+    "backup": backup,
+}
+for _name, _command in COMMANDS.items():
+    _signed = _command in (tell, correct)  # outcomes may be negative numbers
+    trial.command(_name, context_settings=SIGNED_ARGUMENTS if _signed else None)(_command)
 
 arm.command()(add)
-arm.command(name="close")(close_arm)
+arm.command(name="close")(
+    _forwarding(
+        "close_arm",
+        "Stop allocating an arm from the next stage on.",
+        arm=ArmToClose,
+        reason=Reason,
+        policy=NextPolicy,
+    )
+)
 trial.add_typer(arm)
-
-LIFE = (close, reopen, archive, lock, unlock, limits, unmask, review, certify)
-RECORD = (report, export, verify, replay, checkpoint, backup)
-for command in (ask, tell, cancel, correct, status, allocations, *LIFE, *RECORD):
-    signed = command in (tell, correct)  # outcomes may be negative numbers
-    trial.command(context_settings=SIGNED_ARGUMENTS if signed else None)(command)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Concatenate, TypedDict
 import typer
 
 from .options import AllowPolicy, AsJson, Db, argument, shown
-from .output import print_result
+from .output import digits, print_result
 from .tables import MOST_ROWS, print_table
 from .taking import option, options_of, standing_for, taking
 
@@ -24,23 +24,17 @@ MAX_NAMED = 8  # arms that are named in a line
 STATE_WORDS = {"open": "pending", "told": "recorded", "cancelled": "cancelled"}
 
 
-def digits(value: float | None) -> str:
-    """Format a number with four digits, without -0; empty for None."""
-    return "" if value is None else f"{round(value, 12) + 0.0:.4g}"
-
-
 def print_answer(answer: Allocation | Summary, here: Trial) -> None:
     """Print an allocation, or the state of a trial."""
-    from ..trials import Allocation
+    from ..trials import Summary
 
-    if isinstance(answer, Allocation):
-        print_allocation(answer, here)
-    else:
+    if isinstance(answer, Summary):
         print(f"trial {answer.name} ({answer.id}): {answer.state}")
+    else:
+        _print_allocation(answer, here)
 
 
-def print_allocation(slot: Allocation, here: Trial) -> None:
-    """Print the arm, or pulls by arm, and the allocation id."""
+def _print_allocation(slot: Allocation, here: Trial) -> None:
     about = about_slot(slot)
     if slot.arm is not None:
         state = f"{STATE_WORDS[slot.state]} {here.named(slot)}".strip()
@@ -72,8 +66,13 @@ def _print_arms(slot: Allocation) -> None:
         now = [record, str(part.pending), str(part.cancelled)] * started
         rows.append([part.arm, str(part.pulls), f"{part.pulls / slot.size:.4g}", *now])
     print_table("", titles, rows, text=["arm"])
-    if len(slot.arms) > MOST_ROWS:
-        print(f"({len(slot.arms) - MOST_ROWS} more arms)")
+    print_left_out(len(slot.arms))
+
+
+def print_left_out(arms: int) -> None:
+    """Say how many of these arms a table leaves out."""
+    if arms > MOST_ROWS:
+        print(f"({arms - MOST_ROWS} more arms)")
 
 
 def print_allocations(slots: Sequence[Allocation]) -> None:
@@ -109,11 +108,10 @@ def named_pulls(pulls: Mapping[str, int]) -> str:
 
 def print_list(summaries: Sequence[Summary], hidden: int = 0) -> None:
     """One line per trial; `hidden`: how many are archived and left out."""
-    if not summaries and not hidden:
-        print("no trials yet: deco trial new --arms 3 --horizon 50 --name pilot")
-        return
     if hidden:
         print(f"{hidden} archived, shown by --archived")
+    elif not summaries:
+        print("no trials yet: deco trial new --arms 3 --horizon 50 --name pilot")
     if not summaries:
         return
     rows = [
@@ -162,11 +160,8 @@ def _print_status_arms(title: str, status: Status | SegmentStatus) -> None:
     ranked = sorted(status.arms, key=lambda arm: (arm.name != status.next_arm, -(arm.index or 0.0)))
 
     terms = {"reward": "expected_reward", "information": "value_of_information", "index": "index"}
-    facts = {
-        title: key
-        for title, key in terms.items()
-        if any(getattr(arm, key) is not None for arm in status.arms)
-    }
+    facts = [key for key in terms.values() if any(getattr(arm, key) is not None for arm in ranked)]
+    shown_terms = [name for name, key in terms.items() if key in facts]
 
     def row(arm: ArmStatus) -> list[str]:
         return [
@@ -176,7 +171,7 @@ def _print_status_arms(title: str, status: Status | SegmentStatus) -> None:
             rounded(arm.seen) if arm.seen else f"{arm.good}/{(arm.good or 0) + (arm.bad or 0)}",
             str(arm.open or ""),
             *([posterior(arm)] if known else []),
-            *(digits(getattr(arm, key)) for key in facts.values()),
+            *(digits(getattr(arm, key), 4) for key in facts),
         ]
 
     def posterior(arm: ArmStatus) -> str:
@@ -187,12 +182,11 @@ def _print_status_arms(title: str, status: Status | SegmentStatus) -> None:
 
     print_table(
         title,
-        ["", "arm", "code", counts, "pending", *["posterior"] * known, *facts],
+        ["", "arm", "code", counts, "pending", *["posterior"] * known, *shown_terms],
         map(row, ranked[:MOST_ROWS]),
         text=["", "arm", "code"],
     )
-    if len(ranked) > MOST_ROWS:
-        print(f"({len(ranked) - MOST_ROWS} more arms)")
+    print_left_out(len(ranked))
 
 
 def _print_cancellations(status: Status) -> None:
@@ -223,20 +217,20 @@ def _print_outlook(status: Status) -> None:
         print("the trial is over")
     if status.left is not None:
         print(f"money: {status.spent:g} spent, {status.left:g} left of the budget")
+    earned = f"reward so far {digits(status.earned, 4)}"
     if status.segments:
-        print(f"reward so far {digits(status.earned)}")
+        print(earned)
     elif status.upper_bound is None:
-        print(f"reward so far {digits(status.earned)}; no bound: the dual was not solved")
+        print(f"{earned}; no bound: the dual was not solved")
     else:
-        print(
-            f"reward so far {digits(status.earned)}; upper bound on the expected reward of the "
-            f"stages left {digits(status.bound_from_here) or 'after the states are recorded'}"
-        )
+        left = digits(status.bound_from_here, 4) or "after the states are recorded"
+        print(f"{earned}; upper bound on the expected reward of the stages left {left}")
         loss = status.loss_so_far
-        terms = "" if loss is None else f"; shortfall and congestion so far {digits(loss)}"
-        print(f"upper bound at the start {digits(status.upper_bound)}{terms}")
+        terms = "" if loss is None else f"; shortfall and congestion so far {digits(loss, 4)}"
+        print(f"upper bound at the start {digits(status.upper_bound, 4)}{terms}")
         if status.best_bound is not None and status.best_bound < status.upper_bound:
-            print(f"best bound at the start {digits(status.best_bound)} ({status.best_bound_is})")
+            best = digits(status.best_bound, 4)
+            print(f"best bound at the start {best} ({status.best_bound_is})")
     print(f"head {status.head}")
 
 
@@ -267,7 +261,7 @@ def print_verdict(
 TrialName = Annotated[str, argument("TRIAL", "Name or id of the trial.")]
 Slot = Annotated[str, argument("ALLOCATION", "Allocation id from 'ask', or its subject.")]
 Reason = Annotated[str, shown("TEXT", "Reason, for the log.")]
-OptionalReason = Annotated[str | None, shown("TEXT", "Reason, for the log.", "--reason")]
+MaybeReason = Annotated[str | None, shown("TEXT", "Reason, for the log.", "--reason")]
 Key = Annotated[str | None, typer.Option(help="Idempotency key.")]
 By = Annotated[str | None, shown("NAME", "Name of the user.", show_default="the user's name")]
 StaleAfter = Annotated[float, shown("HOURS", "Age at which pending pulls are stale.", min=0.01)]

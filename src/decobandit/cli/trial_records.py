@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -22,7 +23,7 @@ from .output import (
 )
 from .people import DEFAULT_KEY, KEY_VARIABLE, print_people, private_key, public_key
 from .tables import MOST_ROWS, print_table
-from .trial_access import By, database, opened, takes_store, takes_trial, user
+from .trial_access import By, database, opened, print_left_out, takes_store, takes_trial, user
 
 if TYPE_CHECKING:
     from ..trials.checkpoints import CheckpointCheck, PublicKey
@@ -51,15 +52,12 @@ def export(
     if masked and not as_csv:
         raise typer.BadParameter("--masked: only CSV can be masked; give --out FILE.csv")
     on_record(here, "csv" if as_csv else "json", masked, user(by))
+    text = here.outcomes_text(masked=masked) if as_csv else here.export_text()
     if out is None:
-        for piece in here.export_text():
-            print(piece, end="")
-        return
-    if as_csv:
-        support.write_whole(out, here.outcomes_text(masked=masked))
+        sys.stdout.writelines(text)
     else:
-        support.write_whole(out, here.export_text())
-    written("trial", out)
+        support.write_whole(out, text)
+        written("trial", out)
 
 
 def on_record(here: trials.Trial, form: str, masked: bool, by: str) -> None:
@@ -258,8 +256,7 @@ def _print_report(content: TrialReport) -> None:
 
     for caption, titles, rows in result_tables(content):
         print_table(f"{content.name}: {caption.lower()}", titles, rows[:MOST_ROWS], text=["Arm"])
-    if len(content.arms) > MOST_ROWS:
-        print(f"({len(content.arms) - MOST_ROWS} more arms)")
+    print_left_out(len(content.arms))
     rows = inference_rows(content)
     if content.told and rows:
         title = f"{content.name}: inference after adaptation"

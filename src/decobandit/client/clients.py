@@ -19,7 +19,6 @@ Http = TypeVar("Http", httpx.Client, httpx.AsyncClient)
 
 
 def _addressed(http: Http, url: str, token: str | None) -> Http:
-    """Set the address of a server and the headers of its requests."""
     if not url.startswith(("http://", "https://")):
         raise TrialError(f"url: {url!r}; must begin with http:// or https://", field="url")
     http.base_url = httpx.URL(url)

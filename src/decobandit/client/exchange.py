@@ -59,7 +59,6 @@ class Request:
         return self.method == "GET" or self.alike or self.key is not None
 
     def arguments(self, timeout: float) -> dict[str, Any]:
-        """Return the arguments of httpx."""
         return {
             "method": self.method,
             "url": "/".join([ROOT, *(quote(part, safe="") for part in self.path)]),

@@ -93,7 +93,6 @@ def create_app(
 
 
 def _document(app: FastAPI) -> dict[str, Any]:
-    """Return the OpenAPI document, including authentication."""
     document = FastAPI.openapi(app)
     if "securitySchemes" not in document["components"]:  # a new document
         document["components"]["securitySchemes"] = SECURITY_SCHEMES

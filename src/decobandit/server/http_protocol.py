@@ -64,7 +64,6 @@ class Connections:
         return room
 
     def remove(self, gone: BoundedProtocol) -> None:
-        """Remove a closed connection."""
         of_address = self._by_address.get(gone.address, {})
         if gone in of_address:
             del of_address[gone]
@@ -136,7 +135,6 @@ class BoundedProtocol(HttpToolsProtocol):
         return not self.under_way or self.flow.write_paused
 
     def cut(self) -> None:
-        """Close the connection at once."""
         self.transport.abort()
 
     # -- called by the transport -----------------------------------------------------------------

@@ -106,11 +106,9 @@ class Metrics:
         self._seconds.labels(shown, place).observe(seconds)
 
     def watch_connections(self, count: Callable[[], int]) -> None:
-        """Ask `count` for the number of connections."""
         self._connections.set_function(count)
 
     def text(self) -> bytes:
-        """All metrics, in the text exposition format."""
         return generate_latest(self.registry)
 
 

@@ -1,7 +1,7 @@
 """Whole logs are read by few requests at a time: each takes memory and processor time.
 
 Nobody takes more places than are free, so that one person cannot keep all others out. A text is
-made as fast as it can be and put into a file; its place is free before the client reads it.
+put into a file as fast as it can be made; its place is free before the client reads it.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class RecordReaders:
             yield
         finally:
             with self._changed:
-                _subtract(self._taken, person)
+                self._taken -= Counter([person])
                 self._changed.notify_all()
 
     def text(self, person: str, make: Callable[[], Iterator[str]]) -> Iterator[str]:
@@ -67,13 +67,7 @@ class RecordReaders:
 
     def _was_read(self, person: str) -> None:
         with self._changed:
-            _subtract(self._unread, person)
-
-
-def _subtract(counts: Counter[str], person: str) -> None:
-    counts[person] -= 1
-    if not counts[person]:
-        del counts[person]
+            self._unread -= Counter([person])
 
 
 class _Unread(Iterator[str]):
@@ -93,7 +87,6 @@ class _Unread(Iterator[str]):
         return piece
 
     def close(self) -> None:
-        """Close the temporary file."""
         done, self._done = self._done, None
         if done is not None:
             self.file.close()

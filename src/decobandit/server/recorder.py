@@ -92,7 +92,6 @@ class Recorder:
             self._about("looked", caller, trial, {"what": what})
 
     def exported(self, caller: Principal, trial: Trial, form: str) -> None:
-        """Record that a trial was exported."""
         self._about("exported", caller, trial, {"form": form, "masked": False, "via": caller.via})
 
     def _about(self, kind: str, caller: Principal, trial: Trial, more: dict[str, Any]) -> None:

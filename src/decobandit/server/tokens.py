@@ -55,13 +55,11 @@ class Token:
 
     @property
     def expired(self) -> bool:
-        """Whether its time is over."""
         # both in UTC and in the same form: the order of the texts is that of the times
         return self.expires_at <= _now()
 
     @property
     def valid(self) -> bool:
-        """Whether the token is valid now."""
         return self.revoked_at is None and self.role in ROLES and not self.expired
 
     @property
@@ -237,7 +235,6 @@ class TokenCache:
                     self._read_at = began if changes == self._changes else None
 
     def find(self, secret: str) -> Token | None:
-        """Return the valid token of a secret."""
         self.refresh()
         return self.known(secret)
 
@@ -252,5 +249,4 @@ class TokenCache:
         return token
 
     def by_id(self, token_id: str) -> Token | None:
-        """Return the token of an id if it was valid at the last `refresh`."""
         return self._by_id.get(token_id)

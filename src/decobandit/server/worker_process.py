@@ -71,14 +71,12 @@ class Worker:
         return result
 
     def used_bytes(self) -> int:
-        """Memory that it holds."""
         try:
             return int(psutil.Process(self._process.pid).memory_info().rss)
         except psutil.Error:
             return 0
 
     def kill(self) -> None:
-        """End it at once."""
         self._process.kill()
         self._process.wait()
         if not self._running:  # else the thread that waits for an answer closes them

@@ -126,7 +126,6 @@ class Desks:
         self._desks = Cache[str, Desk](MAX_TRIALS)
 
     def of(self, trial: Trial) -> Desk:
-        """Return the desk of a trial."""
         return self._desks.get_or_make(trial.id, lambda: Desk(trial, self._ahead))
 
 
@@ -141,7 +140,6 @@ class FlagError(Exception):
         self.code, self.status = code, status
 
     def tree(self, key: str | None) -> dict[str, Any]:
-        """Return the JSON form, with the key of a flag."""
         failure = {"errorCode": self.code, "errorDetails": str(self)}
         return failure if key is None else {"key": key, **failure}
 

@@ -63,7 +63,6 @@ class TrialCache:
         self._opened = Cache[str, Trial](MAX_TRIALS)
 
     def cached(self, trial: str) -> Trial | None:
-        """Return a trial that is open already, without reading the database."""
         return self._opened.get(trial)
 
     def open(self, trial: str) -> Trial:

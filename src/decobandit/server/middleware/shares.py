@@ -51,10 +51,7 @@ class Turns(ABC):
             raise
 
     def give_back(self, name: str) -> None:
-        """Give back the place of a turn."""
-        self.taken[name] -= 1
-        if not self.taken[name]:
-            del self.taken[name]
+        self.taken -= Counter([name])
         for turn, next_name in list(self.waiting.items()):
             if self.has_room(next_name):
                 del self.waiting[turn]
@@ -63,7 +60,6 @@ class Turns(ABC):
                     turn.set_result(None)
 
     def refusal(self) -> ApiError:
-        """Return the answer to a client that waited too long."""
         return busy()
 
 

@@ -32,43 +32,47 @@ def decision_figure(status: Status, *, dark: bool) -> dict[str, Any] | None:
     """Index of each arm and the price of a pull; None where there is no decision."""
     if status.next_arm is None:
         return None
-    parts = _parts(status)
     arms = _shown_arms(status)[::-1]  # plotly draws from the bottom
     rows = list(range(len(arms)))
-    bars = [
+    bars: list[dict[str, Any]] = [
         {
             "type": "bar",
             "orientation": "h",
             "y": rows,
-            "x": [_round(read(arm)) for arm in arms],
+            "x": [_rounded(getattr(arm, key)) for arm in arms],
             "name": name,
             "marker": {"color": colour},
             "text": [shared.as_text(arm.name) for arm in arms],
             "textposition": "none",
             "hovertemplate": f"%{{text}}<br>{name} %{{x:.4f}}<extra></extra>",
         }
-        for name, colour, read in parts
+        for name, colour, key in _parts(status)
     ]
     every = [arm.name for arm in status.arms]
     called = dict(zip(every, short_names(every), strict=True))
-    short = [called[arm.name] for arm in arms]
-    names = [shared.as_text(name) for name in short]
-    chosen = [
-        f"<b>{n}</b>" if a.name == status.next_arm else n for n, a in zip(names, arms, strict=True)
-    ]
-    left = 16 + 8 * max(len(name) for name in short)
+    names = {arm.name: shared.as_text(called[arm.name]) for arm in arms}
+    names[status.next_arm] = f"<b>{names.get(status.next_arm, '')}</b>"
+    left = 16 + 8 * max(len(called[arm.name]) for arm in arms)
+    if _has_price(status):
+        bars.append(_price_line(status, len(arms)))
+    # indices of some policies are not values
+    is_index = status.arms[0].index is not None and not _has_information(status)
+    axis = f"index of {status.policy}" if is_index else "value of a pull"
     layout = _layout(dark, 26 * len(arms) + 130) | {
         "barmode": "stack",
         "bargap": 0.3,
-        "yaxis": {"tickvals": rows, "ticktext": chosen, "automargin": True, "fixedrange": True},
-        "xaxis": {"title": {"text": _axis(status)}, "rangemode": "tozero", "fixedrange": True},
+        "yaxis": {
+            "tickvals": rows,
+            "ticktext": [names[arm.name] for arm in arms],
+            "automargin": True,
+            "fixedrange": True,
+        },
+        "xaxis": {"title": {"text": axis}, "rangemode": "tozero", "fixedrange": True},
         "legend": {"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0},
-        "meta": {"left": min(left, 150)},
+        # one alone has no legend
+        "meta": {"left": min(left, 150), "names": len(bars) if len(bars) > 1 else 0},
     }
-    if _has_price(status):
-        bars.append(_price_line(status.price, len(arms)))
-    layout["meta"]["names"] = len(bars) if len(bars) > 1 else 0  # one alone has no legend
-    return _themed({"data": bars, "layout": layout}, dark)
+    return {"data": _recoloured(bars) if dark else bars, "layout": layout}
 
 
 def short_names(names: Sequence[str]) -> list[str]:
@@ -103,16 +107,9 @@ def describe_decision(status: Status) -> str:
 
 def shown_terms(status: Status) -> list[tuple[str, str]]:
     """Columns of what a pull of an arm is worth that have numbers: title, attribute of an arm."""
-    terms = (
-        ("Expected reward", "expected_reward"),
-        ("Value of information", "value_of_information"),
-        ("Index", "index"),
-    )
-    return [
-        (title, key)
-        for title, key in terms
-        if any(getattr(a, key) is not None for a in status.arms)
-    ]
+    keys = ("expected_reward", "value_of_information", "index")
+    shown = [key for key in keys if any(getattr(arm, key) is not None for arm in status.arms)]
+    return [(key.replace("_", " ").capitalize(), key) for key in shown]
 
 
 def tighter_bound(status: Status) -> str:
@@ -133,26 +130,17 @@ def _has_price(status: Status) -> bool:
     return status.price is not None and fixed and _has_information(status)
 
 
-def _parts(status: Status) -> list[tuple[str, str, Any]]:
-    """Name, colour and value of the pieces of a bar."""
-    reward = ("expected reward", shared.CONGESTION_COLOUR, lambda arm: arm.expected_reward)
+def _parts(status: Status) -> list[tuple[str, str, str]]:
+    """Name, colour and attribute of the pieces of a bar."""
+    reward = ("expected reward", shared.CONGESTION_COLOUR, "expected_reward")
     if _has_information(status):
-        information = lambda arm: arm.value_of_information  # noqa: E731
-        return [reward, ("value of information", shared.INFORMATION_COLOUR, information)]
+        return [reward, ("value of information", shared.INFORMATION_COLOUR, "value_of_information")]
     if status.arms[0].index is not None:
-        return [("index", shared.CONGESTION_COLOUR, lambda arm: arm.index)]
+        return [("index", shared.CONGESTION_COLOUR, "index")]
     return [reward]
 
 
-def _axis(status: Status) -> str:
-    """Return the title of the axis of bars: indices of some policies are not values."""
-    if status.arms[0].index is not None and not _has_information(status):
-        return f"index of {status.policy}"
-    return "value of a pull"
-
-
 def _shown_arms(status: Status) -> list[ArmStatus]:
-    """All arms in their order, or the MAX_BARS worth most."""
     if len(status.arms) <= MAX_BARS:
         return list(status.arms)
     worth = [arm.index if arm.index is not None else arm.expected_reward for arm in status.arms]
@@ -160,18 +148,17 @@ def _shown_arms(status: Status) -> list[ArmStatus]:
     return [status.arms[k] for k in sorted(best)]
 
 
-def _round(value: float | None) -> float | None:
+def _rounded(value: float | None) -> float | None:
     return None if value is None or not np.isfinite(value) else round(value, 6)
 
 
-def _price_line(price: float | None, rows: int) -> dict[str, Any]:
-    assert price is not None
+def _price_line(status: Status, rows: int) -> dict[str, Any]:
     return {
         "type": "scatter",
         "mode": "lines",
-        "x": [price, price],
+        "x": [status.price, status.price],
         "y": [-0.5, rows - 0.5],
-        "name": f"price {price:.4f}",
+        "name": f"price {status.price:.4f}",
         "line": {"color": shared.PRICE_COLOUR, "width": 4},
         "hovertemplate": "price %{x:.4f}<extra></extra>",
     }
@@ -187,18 +174,19 @@ def path_figure(
     if path.stages == 0:
         return None
     figure = shared.draw_chart(shared.episode_chart(path, expected), interactive=True)
-    tree: dict[str, Any] = figure.to_plotly_json()
-    tree = _as_lists(tree)
-    tree["layout"] |= _layout(dark, 980)
-    tree["layout"]["meta"] = {"names": sum(bool(t.get("showlegend", True)) for t in tree["data"])}
-    tree["layout"]["showlegend"] = True
-    tree["layout"]["legend"] = {"groupclick": "togglegroup", "tracegroupgap": 0}
+    tree: dict[str, Any] = _as_lists(figure.to_plotly_json())
+    names = sum(bool(trace.get("showlegend", True)) for trace in tree["data"])
+    tree["layout"] |= _layout(dark, 980) | {
+        "meta": {"names": names},
+        "showlegend": True,
+        "legend": {"groupclick": "togglegroup", "tracegroupgap": 0},
+    }
     short = short_names([arm.name for arm in path.problem.arms])
     for trace in tree["data"]:
         kind, _, number = trace.get("legendgroup", "").partition(" ")
         if kind == "arm":
             trace["name"] = shared.as_text(short[int(number)])
-    return _themed(tree, dark)
+    return tree | {"data": _recoloured(tree["data"])} if dark else tree
 
 
 def _as_lists(tree: Any) -> Any:
@@ -208,12 +196,6 @@ def _as_lists(tree: Any) -> Any:
     if isinstance(tree, list | tuple):
         return [_as_lists(value) for value in tree]
     return tree.tolist() if isinstance(tree, np.ndarray | np.generic) else tree
-
-
-def _themed(tree: dict[str, Any], dark: bool) -> dict[str, Any]:
-    if dark:
-        tree["data"] = _recoloured(tree["data"])
-    return tree
 
 
 def _recoloured(tree: Any) -> Any:

@@ -47,103 +47,85 @@ def show(request: Request) -> Response:
     return _page(request, Draft.fresh())
 
 
+def _drafted(act: Callable[[Request, Form, Draft], Awaitable[Response]]) -> Any:
+    """Return the endpoint of a form that is shown again with its errors; threads do all work."""
+
+    async def endpoint(request: Request, form: Sent) -> Response:
+        draft = await run_in_threadpool(Draft.of, form)
+        try:
+            with refusals():
+                return await act(request, form, draft)
+        except (FormError, TrialError, ApiError) as error:
+            return await run_in_threadpool(_refused, request, draft, error)
+
+    endpoint.__name__, endpoint.__doc__ = act.__name__, act.__doc__
+    return endpoint
+
+
+def _refused(request: Request, draft: Draft, error: FormError | TrialError | ApiError) -> Response:
+    if isinstance(error, FormError):
+        return _page(request, draft, wrong=str(error), fields=error.fields, status=422)
+    is_taken = isinstance(error, Conflict)
+    if isinstance(error, TrialError):
+        error = trial_error(error, blinded=request.state.principal.blinded)
+    fields = {"name": error.detail} if is_taken else {}
+    answer = _page(request, draft, wrong=error.detail, fields=fields, status=error.status_code)
+    answer.headers.update(error.headers or {})
+    return answer
+
+
 @router.post("/plan")
 @allow("admin", "viewer")
-async def expect(request: Request, form: Sent) -> Response:
+@_drafted
+async def expect(request: Request, form: Form, draft: Draft) -> Response:
     """Show the forecast of a form."""
-    return await _answered(request, form, _forecast)
-
-
-@router.post("/plan/report")
-@allow("admin", "viewer")
-async def report(request: Request, form: Sent) -> Response:
-    """Return the report of the design in a file as one self-contained page."""
-    return await _answered(request, form, _report)
-
-
-@router.post("/trials")
-@allow("admin", all_trials=True)
-async def start(request: Request, form: Sent) -> Response:
-    """Start the trial; a form that is sent twice starts one."""
-    return await _answered(request, form, _start)
-
-
-async def _answered(
-    request: Request, form: Form, act: Callable[[Request, Form, Draft], Awaitable[Response]]
-) -> Response:
-    """Return the answer of `act`, or the form with its errors; all work is done in threads."""
-    draft = await run_in_threadpool(Draft.of, form)
-    try:
-        return await act(request, form, draft)
-    except FormError as error:
-        wrong, fields = str(error), error.fields
-        return await run_in_threadpool(
-            _page, request, draft, wrong=wrong, fields=fields, status=422
-        )
-    except TrialError as error:
-        refused = trial_error(error, blinded=request.state.principal.blinded)
-        taken = {"name": refused.detail} if isinstance(error, Conflict) else None
-        return await run_in_threadpool(_refused, request, draft, refused, taken)
-    except ApiError as error:
-        return await run_in_threadpool(_refused, request, draft, error)
-
-
-async def _forecast(request: Request, form: Form, draft: Draft) -> Response:
     state = request.app.state
     if form.one("add") or form.one("add_scenario"):
         return await run_in_threadpool(_page, request, draft)
     if form.one("load"):
         return await run_in_threadpool(lambda: _page(request, draft.loaded(state.limits)))
     problem, design = await run_in_threadpool(draft.designed, state.limits)
-    with refusals():
-        settings = {"chosen": draft["policy"], "rules": None if design is None else design.rules}
-        forecast_result = await state.long_work.run(
-            request, "plan", designs.forecast, problem, COMPARED_POLICIES, **settings
+    settings = {"chosen": draft["policy"], "rules": None if design is None else design.rules}
+    forecast_result = await state.long_work.run(
+        request, "plan", designs.forecast, problem, COMPARED_POLICIES, **settings
+    )
+    result = None
+    if design is not None and design.scenarios:
+        result = await state.long_work.run(
+            request, "plan", designs.operating_characteristics, problem, design
         )
-        result = None
-        if design is not None and design.scenarios:
-            result = await state.long_work.run(
-                request, "plan", designs.operating_characteristics, problem, design
-            )
-        return await run_in_threadpool(_page, request, draft, forecast_result, design, result)
+    return await run_in_threadpool(_page, request, draft, forecast_result, design, result)
 
 
-async def _report(request: Request, form: Form, draft: Draft) -> Response:
+@router.post("/plan/report")
+@allow("admin", "viewer")
+@_drafted
+async def report(request: Request, form: Form, draft: Draft) -> Response:
+    """Return the report of the design in a file as one self-contained page."""
     state = request.app.state
     problem, design = await run_in_threadpool(draft.designed, state.limits)
-    with refusals():
-        if design is None:
-            raise ValueError("a report needs rules or scenarios, here or in a problem file")
-        study = await state.long_work.run(request, "plan", study_design, problem, design)
-        file = await run_in_threadpool(draft.design_file, problem, design)
-        text = await run_in_threadpool(study_page, study, f"trial.{draft.format}", file)
+    if design is None:
+        raise ValueError("a report needs rules or scenarios, here or in a problem file")
+    study = await state.long_work.run(request, "plan", study_design, problem, design)
+    file = await run_in_threadpool(draft.design_file, problem, design)
+    text = await run_in_threadpool(study_page, study, f"trial.{draft.format}", file)
     return HTMLResponse(text, headers={"Content-Security-Policy": INLINE_STYLES})
 
 
-async def _start(request: Request, form: Form, draft: Draft) -> Response:
+@router.post("/trials")
+@allow("admin", all_trials=True)
+@_drafted
+async def start(request: Request, form: Form, draft: Draft) -> Response:
+    """Start the trial; a form that is sent twice starts one."""
     state = request.app.state
     problem, rules = await run_in_threadpool(draft.ruled, state.limits)
-    with refusals():
-        try:
-            trial = await start_trial(
-                request,
-                problem,
-                policy=draft["policy"],
-                name=draft["name"],
-                design=rules,
-                bound=True,  # the forecast has promised it
-            )
-        except Conflict:
-            trial = await run_in_threadpool(_same, draft, problem, rules, state.store)
+    # the forecast has promised the bound
+    settings: dict[str, Any] = {"policy": draft["policy"], "name": draft["name"], "bound": True}
+    try:
+        trial = await start_trial(request, problem, design=rules, **settings)
+    except Conflict:
+        trial = await run_in_threadpool(_same, draft, problem, rules, state.store)
     return go(f"/trials/{trial.id}")
-
-
-def _refused(
-    request: Request, draft: Draft, error: ApiError, fields: Mapping[str, str] | None = None
-) -> Response:
-    answer = _page(request, draft, wrong=error.detail, fields=fields, status=error.status_code)
-    answer.headers.update(error.headers or {})
-    return answer
 
 
 def _same(draft: Draft, problem: Problem, rules: Rules | None, store: Store) -> Trial:
@@ -169,11 +151,10 @@ def _page(
 ) -> Response:
     values: dict[str, Any] = {}
     if forecast_result is not None:
+        best = forecast_result.best_bound
         values = {
             "bars": _bars(forecast_result),
-            "best_kind": None
-            if forecast_result.best_bound is None
-            else MEANINGS[forecast_result.best_bound.kind],
+            "best_kind": None if best is None else MEANINGS[best.kind],
             "missing": draft["policy"] not in [one.policy for one in forecast_result.policies],
             "fields": draft.fields(),
             "ruled": design is not None and design.rules != Rules(),
@@ -224,24 +205,25 @@ def _copies(problem: Problem, draft: Draft, design: Design | None) -> list[tuple
 
 def _bars(forecast_result: designs.Forecast) -> list[dict[str, Any]]:
     """Every policy with the positions of its bar, in percent of the width."""
-    bound = 0.0 if forecast_result.best_bound is None else forecast_result.best_bound.value
-    high = max(
-        [bound, *(policy.value + 2 * policy.value_se for policy in forecast_result.policies)]
-    )
+    results, best = forecast_result.policies, forecast_result.best_bound
+    bound = 0.0 if best is None else best.value
+    high = max([bound, *(one.value + 2 * one.value_se for one in results)])
     scale = 99.0 / high if high > 0 else 0.0
 
     def at(value: float) -> str:
         return f"{min(max(scale * value, 0.0), 100.0):.2f}"
 
-    equal = forecast_result.policies[-1].value  # the baseline comes last
+    shared = {
+        "equal": at(results[-1].value),  # the baseline comes last
+        "bound": None if best is None else at(bound),
+    }
     return [
-        asdict(policy)
+        asdict(one)
         | {
-            "width": at(policy.value),
-            "low": at(policy.value - 2 * policy.value_se),
-            "high": at(policy.value + 2 * policy.value_se),
-            "equal": at(equal),
-            "bound": None if forecast_result.best_bound is None else at(bound),
+            "width": at(one.value),
+            "low": at(one.value - 2 * one.value_se),
+            "high": at(one.value + 2 * one.value_se),
         }
-        for policy in forecast_result.policies
+        | shared
+        for one in results
     ]

@@ -99,7 +99,7 @@ PLACES = {
 Row = Mapping[str, str]  # an arm as it was typed
 
 
-class FormError(ValueError):
+class FormError(Exception):
     """Errors of a form: one line, and a text for each field."""
 
     def __init__(self, line: str, fields: Mapping[str, str]) -> None:
@@ -108,7 +108,6 @@ class FormError(ValueError):
 
     @classmethod
     def at(cls, field: str, message: str) -> FormError:
-        """Return the error of one field."""
         return cls(f"{label_of(field)}: {message}", {field: message})
 
 
@@ -162,25 +161,22 @@ class Draft:
             scenarios.append(ScenarioRow())
         if form.one("add") or not rows:
             rows += [ARM, ARM]
-        values = {name: form.one(name).strip() for name in LABELS}
+        values = {name: form.one(name).strip() for name in LABELS if name != "arms"}
         missing = {"name": _new_name(), "unit": "1", "deploy": form.one("deploy", "0")}
         values |= {name: text for name, text in missing.items() if not values[name]}
         return cls(values, tuple(rows), tuple(scenarios))
 
     def fields(self) -> list[tuple[str, str]]:
-        """Names and values of the fields, for a hidden form."""
         pairs = [*self.values.items(), *(pair for row in self.rows for pair in row.items())]
         pairs += [("scenario", one.name) for one in self.scenarios]
         return pairs + [("truth", text) for one in self.scenarios for text in one.truth]
 
     @property
     def format(self) -> Format:
-        """Format of the file: JSON or TOML."""
         return "json" if self["file"].startswith("{") else "toml"
 
     @property
     def has_rules(self) -> bool:
-        """Whether a rule was typed."""
         return any(self[field.name] for field in ALLOCATION + STOPPING)
 
     def named_arms(self) -> list[tuple[int, Row]]:
@@ -213,7 +209,7 @@ class Draft:
         filled = self._filled(problem, design, policies)
         try:
             again, own_design = filled._table().designed()
-        except ValueError:  # rewards by stage, tables
+        except (FormError, ValueError):  # rewards by stage, tables
             return self
         if again != problem:
             return self

@@ -66,11 +66,9 @@ class Form:
         self.pairs = pairs
 
     def one(self, name: str, default: str = "") -> str:
-        """Return the first field of that name."""
         return next((value for key, value in self.pairs if key == name), default)
 
     def all(self, name: str) -> list[str]:
-        """Every field of that name, in order."""
         return [value for key, value in self.pairs if key == name]
 
     def text(self, name: str) -> str | None:
@@ -87,7 +85,6 @@ class Form:
 
     @property
     def key(self) -> str | None:
-        """The idempotency key of the form."""
         return self.one("key") or None
 
 

@@ -336,7 +336,6 @@ def _counts(form: Form) -> dict[str, str]:
 
 
 def _fields(form: Form, *names: str) -> list[tuple[str, ...]]:
-    """Rows of fields that stand together."""
     fields = [form.all(name) for name in names]
     if len({len(values) for values in fields}) > 1:
         raise ApiError(422, "invalid", "the form is malformed")
