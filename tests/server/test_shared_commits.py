@@ -9,6 +9,7 @@ from sqlalchemy import Connection, event
 
 from decobandit import Arm, BetaBernoulli, Problem, solve
 from decobandit.server.middleware.limits import Limits
+from decobandit.support import Cache
 from decobandit.trials import create_trial, list_trials, open_store
 from decobandit.trials.event_log import event_log_of
 from helpers.refusals import refused
@@ -47,7 +48,7 @@ def test_a_plain_request_is_answered_as_fastapi_answers_it(site: Site) -> None:
     sent = {"key": "first", "subject": "S-1", "note": "morning"}
     for role in ("admin", "operator"):
         # a trial that is not open yet is FastAPI's; the same request again is plain
-        site.app.state.trial_cache._opened.clear()
+        site.app.state.trial_cache = Cache(1)
         first, again = (site.post("/trials/pilot/ask", sent, role) for _ in range(2))
         assert first.status == again.status == 200
         assert first.body == again.body

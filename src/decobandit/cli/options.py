@@ -59,18 +59,17 @@ def numbers(text: str, option: str) -> tuple[float, ...]:
 
 def _truth(text: str) -> tuple[float | str, ...]:
     """Numbers; chances of classes and nothing are left to the kind of the arm."""
-    return tuple(_truth_of_arm(word.strip(), text) for word in text.split(","))
-
-
-def _truth_of_arm(word: str, text: str) -> float | str:
     from ..support import float_from
 
-    try:
+    def truth_of_arm(word: str) -> float | str:
         numbers = [float_from(part) for part in word.split("+")] if word != "-" else []
+        return numbers[0] if len(numbers) == 1 else word
+
+    try:
+        return tuple(truth_of_arm(word.strip()) for word in text.split(","))
     except ValueError:
         rule = "must be one per arm, separated by commas: numbers, chances such as .2+.8, or -"
         raise InvalidArgument(f"--truth: {text!r}; {rule}") from None
-    return numbers[0] if len(numbers) == 1 else word
 
 
 def _beta(text: str) -> BetaBernoulli:
@@ -201,7 +200,12 @@ class Command(TyperCommand):
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         params = self.get_params(ctx)
-        write_panels(formatter, [(_panel(param), param.get_help_record(ctx)) for param in params])
+        kinds = {"argument": "Arguments", "option": "Options"}
+        panels = [
+            getattr(one, "rich_help_panel", None) or kinds[one.param_type_name] for one in params
+        ]
+        records = [one.get_help_record(ctx) for one in params]
+        write_panels(formatter, zip(panels, records, strict=True))
         if any(param.name == "policy" for param in params):
             with formatter.section("Policies"):
                 formatter.write_text(f"{POLICY_NAMES}; or package.module:Class")
@@ -215,19 +219,10 @@ class Group(TyperGroup):
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         commands = ((name, self.get_command(ctx, name)) for name in self.list_commands(ctx))
-        visible = [
-            (name, command)
-            for name, command in commands
-            if command is not None and not command.hidden
-        ]
-        rows = [
-            (
-                getattr(command, "rich_help_panel", None) or "Commands",
-                (name, command.get_short_help_str(99)),
-            )
-            for name, command in visible
-        ]
-        write_panels(formatter, rows)
+        visible = [(name, one) for name, one in commands if one is not None and not one.hidden]
+        panels = [getattr(one, "rich_help_panel", None) or "Commands" for _, one in visible]
+        texts = [(name, one.get_short_help_str(99)) for name, one in visible]
+        write_panels(formatter, zip(panels, texts, strict=True))
 
 
 class Commands(typer.Typer):
@@ -252,12 +247,6 @@ def write_panels(formatter: Any, rows: Iterable[tuple[str, tuple[str, str] | Non
         if records:
             with formatter.section(panel):
                 formatter.write_dl(records, col_max=NAME_COLUMNS)
-
-
-def _panel(param: Any) -> str:
-    if param.param_type_name == "argument":
-        return "Arguments"
-    return getattr(param, "rich_help_panel", None) or "Options"
 
 
 def _with_metavars(params: Any) -> Any:

@@ -79,11 +79,8 @@ def revoke(store: trials.Store, name: TokenName, by: By = None, as_json: AsJson 
     """Revoke a token; servers follow within a second."""
     from ..server.tokens import revoke_token
 
-    print_result(revoke_token(store, name, by=user(by)), as_json, _print_revoked)
-
-
-def _print_revoked(gone: Token) -> None:
-    print(f"{gone.name}: revoked {gone.revoked_at}")
+    gone = revoke_token(store, name, by=user(by))
+    print_result(gone, as_json, lambda one: print(f"{one.name}: revoked {one.revoked_at}"))
 
 
 # -- `deco keys new`: a key pair that signs checkpoints --------------------------------------------
@@ -132,9 +129,8 @@ def public_key(text: str) -> PublicKey:
     from ..trials.checkpoints import PublicKey
 
     file = Path(text)
-    if file.is_file():
-        return PublicKey.read(file.read_text(encoding="utf-8", errors="replace"))
-    return PublicKey.read(text)
+    is_file = file.is_file()
+    return PublicKey.read(file.read_text(encoding="utf-8", errors="replace") if is_file else text)
 
 
 # -- `deco audit people`: who did what with tokens and results, and whether its log is intact ------
@@ -161,18 +157,14 @@ def people(
 
     def show(log: trials.PeopleLog) -> None:
         for event in log.events[-last:] if last else log.events:
-            print(_line(event))
+            shown = {key: value for key, value in event.data.items() if key != "row"}
+            text = " ".join(f"{key}={value}" for key, value in shown.items() if value is not None)
+            print(event.seq, event.at, event.kind, event.by, text, sep="\t")
         print_people(log)
 
     print_result(log, as_json, show)
     if not log.ok:
         raise typer.Exit(FOUND_SOMETHING)
-
-
-def _line(event: trials.Event) -> str:
-    shown = {name: value for name, value in event.data.items() if name != "row"}
-    text = " ".join(f"{name}={value}" for name, value in shown.items() if value is not None)
-    return f"{event.seq}\t{event.at}\t{event.kind}\t{event.by}\t{text}"
 
 
 def print_people(log: trials.PeopleLog) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
@@ -17,6 +17,7 @@ from ..support.errors import InvalidFile
 from .options import AsJson, Workers, shown
 from .output import check_writable, make_folder, print_result, say, written
 from .problem_options import context_of
+from .tables import print_table
 
 if TYPE_CHECKING:
     from ..paper.selftest import Selftest
@@ -279,7 +280,13 @@ def selftest(
     """
     from ..paper.selftest import CHECKS, run_checks
 
-    checks = [*CHECKS, *_checks_of_the_log()]
+    checks = list(CHECKS)
+    if find_spec("sqlalchemy") is None:
+        say("the log of trials is not checked: the extra 'trials' is not installed")
+    else:
+        from ..trials.selftest import check_log
+
+        checks.append(check_log)
     with support.show_progress() as report_progress:
         selftest_result = run_checks(checks, report_progress)
     if report is not None:
@@ -290,18 +297,7 @@ def selftest(
         raise typer.Exit(FAILED)
 
 
-def _checks_of_the_log() -> list[Callable[[], Iterator[support.Check]]]:
-    if find_spec("sqlalchemy") is not None:
-        from ..trials.selftest import check_log
-
-        return [check_log]
-    say("the log of trials is not checked: the extra 'trials' is not installed")
-    return []
-
-
 def _show(result: Selftest) -> None:
-    from .tables import print_table
-
     rows = [
         (area, str(len(checks)), str(sum(not check.ok for check in checks)))
         for area, checks in result.by_area().items()

@@ -17,6 +17,9 @@ from .problem_options import context_of, solve_shown, takes_problem
 from .tables import print_stages, print_table
 
 MOST_STAGES = 12  # of a table of prices
+Grid = Annotated[
+    int | None, shown("N", "Grid points per stage (0 = exact).", show_default="if needed")
+]
 
 
 @takes_problem
@@ -26,9 +29,7 @@ def solve(
         Path | None, shown("FILE", "Write the solution (.json).", callback=ending_in(".json"))
     ] = None,
     tol: Tolerance = 1e-4,
-    grid: Annotated[
-        int | None, shown("N", "Grid points per stage (0 = exact).", show_default="if needed")
-    ] = None,
+    grid: Grid = None,
     as_json: AsJson = False,
 ) -> None:
     """Solve the dual: certified upper bound and prices."""
@@ -42,23 +43,18 @@ def solve(
     print_result(solution, as_json, print_solution)
 
 
-def _below(solution: prices.DualSolution) -> list[tuple[str, str]]:
-    if solution.lower_bound is None:
-        return [("the minimum of the dual is at least", "not known")]
-    return [
-        ("the minimum of the dual is at least", f"{solution.lower_bound:.6f}"),
-        ("relative gap between the two", f"{solution.relative_gap:.1e}"),
-    ]
-
-
 def print_solution(solution: prices.DualSolution) -> None:
     """Print the bounds as a table."""
+    first, last = solution.multipliers[[0, -1]] / solution.problem.unit
+    below = "not known" if solution.lower_bound is None else f"{solution.lower_bound:.6f}"
     rows = [
         ("no policy can earn more than", f"{solution.upper_bound:.6f}"),
-        *_below(solution),
-        ("price of a pull, first stage", f"{solution.multipliers[0] / solution.problem.unit:.6f}"),
-        ("price of a pull, last stage", f"{solution.multipliers[-1] / solution.problem.unit:.6f}"),
+        ("the minimum of the dual is at least", below),
     ]
+    if solution.lower_bound is not None:
+        rows.append(("relative gap between the two", f"{solution.relative_gap:.1e}"))
+    rows.append(("price of a pull, first stage", f"{first:.6f}"))
+    rows.append(("price of a pull, last stage", f"{last:.6f}"))
     if solution.deployment_price is not None:
         rows.append(("price of the deployment", f"{solution.deployment_price:.6f}"))
     if solution.budget_price is not None:
@@ -109,9 +105,7 @@ def certify(
         Path, shown("FILE", "Write the certificate (.json).", callback=ending_in(".json"))
     ],
     tol: Tolerance = 1e-4,
-    grid: Annotated[
-        int | None, shown("N", "Grid points per stage (0 = exact).", show_default="if needed")
-    ] = None,
+    grid: Grid = None,
 ) -> None:
     """Write a certificate of the upper bound, to be checked anywhere."""
     refuse_segments(problem, out=out)

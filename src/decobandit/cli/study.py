@@ -95,10 +95,9 @@ def _tell(summary: studies.RunSummary, name: str, folder: Path, as_json: bool) -
         )
     elif not summary.interrupted:
         failed = f", {len(summary.failed)} failed" if summary.failed else ""
-        print(
-            f"{summary.computed} cells computed, {summary.skipped} there before{failed}: {folder}\n"
-            f"next: deco study show {folder}"
-        )
+        before = f"{summary.skipped} there before{failed}"
+        print(f"{summary.computed} cells computed, {before}: {folder}")
+        print(f"next: deco study show {folder}")
 
 
 @study.command()
@@ -116,11 +115,8 @@ def show(
         support.check_parquet()
     collected = _collected(source)
     rows = studies.rows_of(collected.finished)
-    for path, save in (
-        (csv, studies.save_csv),
-        (parquet, studies.save_parquet),
-        (markdown, studies.save_markdown),
-    ):
+    savers = (studies.save_csv, studies.save_parquet, studies.save_markdown)
+    for path, save in zip((csv, parquet, markdown), savers, strict=True):
         if path is not None:
             save(rows, path)
             output.written("table", path)
@@ -138,12 +134,10 @@ def show(
 
 
 def _collected(source: Path) -> studies.Collected:
-
     if source.is_dir():
         return studies.collect_folder(source)
     if not source.exists():
         raise typer.BadParameter(f"{source}: no such file or directory")
-
     described, folder = studies.load_study(source), source.with_suffix("")
     if not folder.is_dir():
         raise typer.BadParameter(
@@ -153,7 +147,6 @@ def _collected(source: Path) -> studies.Collected:
 
 
 def _print_cells(collected: studies.Collected, rows: list[studies.Row]) -> None:
-
     simulated = [row for row in rows if not isinstance(row, studies.DesignRow)]
     designed = [row for row in rows if isinstance(row, studies.DesignRow)]
     if simulated:
@@ -185,6 +178,7 @@ def _print_simulated(name: str, rows: list[studies.Row]) -> None:
 def _print_designed(rows: list[studies.DesignRow]) -> None:
     """Print a table per problem and scenario."""
     titles = ["policy", "seed", "good", "± s.e.", "best share", "select best", "reject", "size"]
+    keys = ("value", "value_se", "best_share", "select_best", "reject")
     for line in dict.fromkeys(row.line for row in rows):
         line_rows = [row for row in rows if row.line == line]
         truth = line_rows[0].truth.replace(" ", ", ")
@@ -192,9 +186,7 @@ def _print_designed(rows: list[studies.DesignRow]) -> None:
             [
                 row.policy,
                 str(row.seed),
-                output.fixed(row.value, 4),
-                output.fixed(row.value_se, 4),
-                *(output.fixed(x, 4) for x in (row.best_share, row.select_best, row.reject)),
+                *(output.fixed(getattr(row, key), 4) for key in keys),
                 output.fixed(row.size, 2),
             ]
             for row in line_rows
@@ -208,20 +200,7 @@ def _print_designed(rows: list[studies.DesignRow]) -> None:
 # -- `deco reproduce`: the paper's results, computed again -----------------------------------------
 
 # typer takes several values of an enumeration, not of a Literal
-Part = StrEnum(
-    "Part",
-    [
-        "table1",
-        "figure2",
-        "figure3",
-        "figure4",
-        "batches",
-        "designs",
-        "published",
-        "restless",
-        "all",
-    ],
-)
+Part = StrEnum("Part", "table1 figure2 figure3 figure4 batches designs published restless all")
 PARTS = [part.value for part in Part if part != "all"]
 
 
@@ -243,21 +222,18 @@ def reproduce(
     as_json: options.AsJson = False,
 ) -> None:
     """Reproduce published tables and figures."""
-    output.make_folder(out)
-    chosen = [part.value for part in what or () if part != "all"]
-    output.print_result(_reproduced(chosen or PARTS, scale, out), as_json, print_reproduction)
-
-
-def _reproduced(parts: list[str], scale: str, out: Path) -> Reproduction:
     from ..paper.cells import Interrupted
     from ..paper.reproduction import reproduce as compute
 
+    output.make_folder(out)
+    chosen = [part.value for part in what or () if part != "all"]
     try:
         with support.show_progress() as report:
-            return compute(parts, scale, out, report)
+            reproduction = compute(chosen or PARTS, scale, out, report)
     except Interrupted as stopped:
         output.say(f"interrupted: {stopped}; the same command goes on")
         raise typer.Exit(INTERRUPTED) from None
+    output.print_result(reproduction, as_json, print_reproduction)
 
 
 def print_reproduction(reproduction: Reproduction) -> None:

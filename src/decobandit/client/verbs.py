@@ -127,22 +127,16 @@ class RemoteTrial(Verbs[One, Many]):
         confirm_range: bool = False,
     ) -> One:
         """Replace recorded outcomes, and say why; the old ones stay in the log."""
-        return self._change(
-            "allocations",
-            allocation_id,
-            "correct",
-            **_outcomes(outcome),
-            reason=reason,
-            key=key,
-            confirm_range=confirm_range or None,
-        )
+        path, body = ("allocations", allocation_id, "correct"), _outcomes(outcome)
+        confirm = confirm_range or None
+        return self._change(*path, **body, reason=reason, key=key, confirm_range=confirm)
 
     def unmask(
         self, allocation_id: str, *, category: str, reason: str, key: str | None = None
     ) -> One:
         """Return the arm of an allocation; the log has the reader, the category and the reason."""
-        said = {"category": category, "reason": reason, "key": key}
-        return self._change("allocations", allocation_id, "unmask", **said)
+        path = ("allocations", allocation_id, "unmask")
+        return self._change(*path, category=category, reason=reason, key=key)
 
     def allocation(self, allocation_id: str) -> One:
         """Return an allocation with its pulls by arm."""
@@ -312,9 +306,7 @@ class ServerVerbs(Verbs[One, Many], Generic[One, Many, Handle]):
             "max_cancelled": max_cancelled,
         }
         request = Request("POST", ("trials",), body=_set(body), slow=True)
-        trial: Handle = self._sender.fetch(
-            request, read=lambda answer: self.open_trial(answer["name"])
-        )
+        trial: Handle = self._sender.fetch(request, read=lambda one: self.open_trial(one["name"]))
         return trial
 
     def make_checkpoint(self) -> One:
@@ -337,7 +329,8 @@ class ServerVerbs(Verbs[One, Many], Generic[One, Many, Handle]):
         tol: float = 1e-4,
     ) -> One:
         """Return the operating characteristics of a design, as `deco design --json`."""
-        return self._computed("design", **_designed(problem, design, calibrate_to, ties, tol))
+        table = _table(problem, design)
+        return self._computed("design", problem=table, calibrate=calibrate_to, ties=ties, tol=tol)
 
     def design_report(
         self,
@@ -349,12 +342,12 @@ class ServerVerbs(Verbs[One, Many], Generic[One, Many, Handle]):
         tol: float = 1e-4,
     ) -> One:
         """Return the report of a design: `html`, one self-contained page."""
-        body = _designed(problem, design, calibrate_to, ties, tol)
-        return self._computed("design", "report", page=True, **body)
+        body = {"problem": _table(problem, design), "calibrate": calibrate_to}
+        return self._computed("design", "report", page=True, **body, ties=ties, tol=tol)
 
     def _computed(self, *path: str, page: bool = False, **body: Any) -> One:
-        body = _set(body)
-        return self._sent(Request("POST", path, body=body, slow=True, alike=True, page=page))
+        request = Request("POST", path, body=_set(body), slow=True, alike=True, page=page)
+        return self._sent(request)
 
     # -- people -------------------------------------------------------------------------------
 
@@ -397,20 +390,12 @@ def _outcomes(outcomes: GivenOutcomes) -> dict[str, Any]:
     if not isinstance(outcomes, Mapping):
         rows = [{"arm": arm, "outcome": _json_number(outcome)} for arm, outcome in outcomes]
         return {"rows": rows}
-    return {
-        "counts": {
-            arm: tally if isinstance(tally, str) else [_json_number(part) for part in tally]
-            for arm, tally in outcomes.items()
-        }
+    counts = {
+        arm: tally if isinstance(tally, str) else [_json_number(part) for part in tally]
+        for arm, tally in outcomes.items()
     }
+    return {"counts": counts}
 
 
 def _table(problem: Asked, design: Rules | None = None) -> Mapping[str, Any]:
     return designed_to_dict(problem, design) if isinstance(problem, Problem) else problem
-
-
-def _designed(
-    problem: Asked, design: Design | None, calibrate_to: float | None, ties: str, tol: float
-) -> dict[str, Any]:
-    table = _table(problem, design)
-    return {"problem": table, "calibrate": calibrate_to, "ties": ties, "tol": tol}

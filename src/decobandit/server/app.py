@@ -15,11 +15,13 @@ from fastapi import FastAPI
 from starlette.middleware import Middleware
 
 from .._version import __version__
+from ..support import Cache
+from ..trials import Trial
 from ..trials.checkpoints import PrivateKey
 from ..trials.database import Store
 from . import errors, metrics
 from .api import flags, planning, routes  # noqa: F401  # routes of the router
-from .api.parameters import TrialCache
+from .api.parameters import MAX_TRIALS
 from .api.responses import describe_records
 from .api.routing import MAX_CHECKS
 from .api.routing import router as api_router
@@ -28,7 +30,7 @@ from .errors import CatchAll
 from .long_work import LongWork
 from .middleware.browsers import Cors, SameOrigin, SecurityHeaders, checked_origin
 from .middleware.limits import BodyLimit, Limits, RateLimit
-from .middleware.probes import Probe, Probes, Readiness, live
+from .middleware.probes import Probes
 from .middleware.shares import Shares
 from .pages import site as pages
 from .record_readers import RecordReaders
@@ -50,7 +52,6 @@ def create_app(
     `draw_ahead`: allocations that are drawn ahead for the flags of each trial.
     """
     limits = limits or Limits()
-    probes: dict[str, Probe] = {"/api/v1/live": live, "/api/v1/ready": Readiness(store, limits)}
     guard = Guard(store, limits=limits, auth=auth)
     long_work = LongWork(limits)
     counted = metrics.Metrics(store, long_work)
@@ -67,7 +68,7 @@ def create_app(
             Middleware(SecurityHeaders),
             Middleware(Cors, origins=tuple(map(checked_origin, cors_origins))),
             Middleware(CatchAll),
-            Middleware(Probes, probes=probes),
+            Middleware(Probes, store=store, limits=limits),
             Middleware(SameOrigin, allowed_hosts=tuple(allowed_hosts)),
             Middleware(Identify, guard=guard, limits=limits),
             Middleware(RateLimit, limits=limits),
@@ -76,9 +77,8 @@ def create_app(
         ],
     )
     app.state.store, app.state.guard, app.state.limits = store, guard, limits
-    app.state.probes = probes
     app.state.long_work, app.state.metrics = long_work, counted
-    app.state.trial_cache = TrialCache(store)
+    app.state.trial_cache = Cache[str, Trial](MAX_TRIALS)
     app.state.record_readers = RecordReaders()
     app.state.body_checks = CapacityLimiter(MAX_CHECKS)
     app.state.signing_key = signing_key

@@ -16,6 +16,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from ..trials import open_trial
 from ..trials.database import Store
 from ..trials.errors import NotFound
 from .errors import ApiError, database_silent, unauthorized
@@ -165,8 +166,9 @@ class Access:
 
 def _check_trial(request: Request, principal: Principal, trial: str) -> None:
     """Refuse a trial that the token may not use; one given by id is checked by its name."""
-    cache = request.app.state.trial_cache
-    if not principal.may_use((cache.cached(trial) or cache.open(trial)).name):
+    state = request.app.state
+    opened = state.trial_cache.get(trial) or open_trial(trial, db=state.store)
+    if not principal.may_use(opened.name):
         raise NotFound(f"no trial is called {trial!r}")
 
 

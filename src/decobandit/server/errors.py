@@ -16,12 +16,13 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Match
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from ..support import Place, dotted, one_line
 from ..support.errors import error_dict
 from ..trials import errors as refusals
 from ..trials.errors import Damaged, StoreError, TrialError
+from .middleware.base import HttpMiddleware, at_start
 from .request_context import is_blinded
 
 log = logging.getLogger("decobandit.server")
@@ -185,23 +186,14 @@ def install(app: FastAPI) -> None:
         app.add_exception_handler(kind, answer)
 
 
-class CatchAll:
+class CatchAll(HttpMiddleware):
     """Answers every other error, without details."""
 
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        started = False
-
-        async def watched(message: Message) -> None:
-            nonlocal started
-            started = started or message["type"] == "http.response.start"
-            await send(message)
-
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        starts: list[Message] = []
         try:
-            await self.app(scope, receive, watched)
+            await self.app(scope, receive, at_start(send, starts.append))
         except (Exception, asyncio.CancelledError) as error:
-            if scope["type"] != "http" or started:
+            if starts:
                 raise  # the response has begun: the connection can only be closed
             await error_response(api_error(error, scope))(scope, receive, send)

@@ -8,9 +8,9 @@ from typing import Annotated, Any, Protocol, TypeVar
 from fastapi import Depends, Header, Path, Query, Request
 from fastapi.responses import JSONResponse
 from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import State
 
-from ...support import Cache
-from ...trials import Allocation, Store, Trial, open_trial
+from ...trials import Allocation, Trial, open_trial
 from ...trials.allocations import AllocationState
 from ...trials.lists import MAX_PAGE, Page
 from ...trials.recording import NEEDS_MORE, Change, answered
@@ -55,28 +55,17 @@ Key = Annotated[
 # -- trials -------------------------------------------------------------------------------------
 
 
-class TrialCache:
-    """Opened trials by the id or name that they were requested by."""
-
-    def __init__(self, store: Store) -> None:
-        self.store = store
-        self._opened = Cache[str, Trial](MAX_TRIALS)
-
-    def cached(self, trial: str) -> Trial | None:
-        return self._opened.get(trial)
-
-    def open(self, trial: str) -> Trial:
-        """Open a trial of the database; `NotFound` if there is none."""
-        opened = open_trial(trial, db=self.store)
-        self._opened.put(trial, opened)
-        return opened
+def open_cached(state: State, trial: str) -> Trial:
+    """Return a trial by name or id; `NotFound` if there is none."""
+    found: Trial = state.trial_cache.get_or_make(trial, lambda: open_trial(trial, db=state.store))
+    return found
 
 
 async def opened(request: Request, trial: TrialId) -> Trial:
     """Return a trial by name or id."""
-    trials: TrialCache = request.app.state.trial_cache
-    cached = trials.cached(trial)
-    return await run_in_threadpool(trials.open, trial) if cached is None else cached
+    state = request.app.state
+    cached: Trial | None = state.trial_cache.get(trial)
+    return await run_in_threadpool(open_cached, state, trial) if cached is None else cached
 
 
 Opened = Annotated[Trial, Depends(opened)]
@@ -176,7 +165,7 @@ def shown_to(caller: Principal, slot: Allocation, trial: Trial) -> JSONResponse:
 Limit = Annotated[int, Query(ge=1, le=MAX_PAGE, description="Entries at most.")]
 After = Annotated[str | None, Query(pattern=ID_PATTERN, description=_AFTER)]
 AfterEvent = Annotated[int, Query(ge=-1, lt=2**31, description=_AFTER)]
-State = Annotated[AllocationState | None, Query(description="Only those in this state.")]
+OfState = Annotated[AllocationState | None, Query(description="Only those in this state.")]
 
 
 def next_key(page: Page[object]) -> dict[str, str]:

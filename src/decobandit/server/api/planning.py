@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from fastapi import Request, Response
 from fastapi.responses import HTMLResponse
@@ -29,6 +30,7 @@ from . import schemas as sent
 from .parameters import answer
 from .routing import router
 
+T = TypeVar("T")
 FILE = "trial.json"  # as the report calls what was sent
 
 
@@ -60,28 +62,16 @@ def most_stages(policy: str, limits: Limits, *, bound: bool | None) -> int:
     return limits.max_horizon if tabulates or bound else limits.max_light_horizon
 
 
-def _sent_problem(error: problems.InvalidProblem) -> problems.ProblemError:
-    return problems.ProblemError(error.line(in_body), field=f"body.problem.{error.field}")
-
-
-def checked_problem(sent: problems.ProblemTable, limits: Limits) -> problems.Problem:
-    """Return the problem in a request; refuse it if it is invalid or too large."""
-    check_size(sent, limits)
+def checked(
+    sent: problems.ProblemTable, limits: Limits, made: Callable[[], T], most: int | None = None
+) -> T:
+    """Return what is made of the problem in a request; refuse it if invalid or too large."""
+    check_size(sent, limits, most)
     try:
-        return sent.problem()
+        return made()
     except problems.InvalidProblem as error:
-        raise _sent_problem(error) from None
-
-
-def checked_design(
-    sent: problems.DesignedTable, limits: Limits, *, most_stages: int | None = None
-) -> tuple[problems.Problem, problems.Design | None]:
-    """Return the problem and design in a request."""
-    check_size(sent, limits, most_stages)
-    try:
-        return sent.designed()
-    except problems.InvalidProblem as error:
-        raise _sent_problem(error) from None
+        field = f"body.problem.{error.field}"
+        raise problems.ProblemError(error.line(in_body), field=field) from None
 
 
 def check_work(
@@ -108,10 +98,10 @@ async def trial_create(request: Request, _: Caller, body: sent.CreateIn) -> Resp
     """Solve a problem and start a trial of it."""
     with refusals():
         check_policies([body.policy], places=False)
-        limits = request.app.state.limits
+        limits, sent_problem = request.app.state.limits, body.problem
         most = most_stages(body.policy, limits, bound=body.bound)
         problem, design = await run_in_threadpool(
-            checked_design, body.problem, limits, most_stages=most
+            checked, sent_problem, limits, sent_problem.designed, most
         )
         settings = dict(body)
         del settings["problem"]
@@ -126,15 +116,15 @@ async def plan_make(request: Request, _: Caller, body: sent.PlanIn) -> Response:
     """Forecast the rewards of several policies, with an upper bound for all policies."""
     state = request.app.state
     with refusals():
-        problem = await run_in_threadpool(checked_problem, body.problem, state.limits)
+        table = body.problem
+        problem = await run_in_threadpool(checked, table, state.limits, table.problem)
         check_policies(body.policies, places=False)
-        plan = await state.long_work.run(request, "plan", forecast, problem, body.policies)
-        return answer(plan.to_dict())
+        return answer(await state.long_work.run(request, "plan", forecast, problem, body.policies))
 
 
 def _designed(request: Request, body: sent.DesignIn) -> tuple[problems.Problem, problems.Design]:
     limits = request.app.state.limits
-    problem, design = checked_design(body.problem, limits)
+    problem, design = checked(body.problem, limits, body.problem.designed)
     if design is None:
         place = in_body(("design",))
         raise InvalidArgument(f"{place}: required key is missing", field=place)
@@ -149,10 +139,12 @@ async def design_make(request: Request, _: Caller, body: sent.DesignIn) -> Respo
     """Compute the operating characteristics of a design, as `deco design --json` prints them."""
     with refusals():
         problem, design = await run_in_threadpool(_designed, request, body)
-        results = await request.app.state.long_work.run(
-            request, "plan", operating_characteristics, problem, design, **body.settings()
+        long_work: LongWork = request.app.state.long_work
+        return answer(
+            await long_work.run(
+                request, "plan", operating_characteristics, problem, design, **body.settings()
+            )
         )
-        return answer(results.to_dict())
 
 
 @router.post("/design/report", response_class=HTMLResponse)

@@ -1,4 +1,4 @@
-"""The base of this server's middleware: what is not HTTP passes; `CatchAll` answers refusals."""
+"""The base of this server's middleware: what is not HTTP passes."""
 
 from __future__ import annotations
 

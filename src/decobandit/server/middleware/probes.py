@@ -6,8 +6,6 @@ they answer while all threads work, while the database stalls, and while strange
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-
 import anyio
 from sqlalchemy import select
 from starlette.responses import JSONResponse, Response
@@ -19,28 +17,28 @@ from ..errors import database_silent, error_response, trial_error
 from .base import HttpMiddleware
 from .limits import Limits
 
-Probe = Callable[[], Awaitable[Response]]
+LIVE, READY = "/api/v1/live", "/api/v1/ready"
 KNOWN_SECONDS = 0.5  # for which an answer of the database holds
 
 
-def _ok(status: str) -> Response:
-    return JSONResponse({"status": status, "version": __version__})
+class Probes(HttpMiddleware):
+    """Answers the addresses of probes; every other request passes."""
 
-
-async def live() -> Response:
-    """Answer that the process is alive; nothing else is asked."""
-    return _ok("live")
-
-
-class Readiness:
-    """The database answers in time. One thread asks it, however many probes there are."""
-
-    def __init__(self, store: Store, limits: Limits) -> None:
+    def __init__(self, app: ASGIApp, *, store: Store, limits: Limits) -> None:
+        super().__init__(app)
         self._store, self._limits = store, limits
-        self._asker = anyio.CapacityLimiter(1)
+        self._asker = anyio.CapacityLimiter(1)  # one thread asks, however many probes there are
         self._answered_at: float | None = None
 
-    async def __call__(self) -> Response:
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"] not in (LIVE, READY) or scope["method"] not in ("GET", "HEAD"):
+            await self.app(scope, receive, send)
+            return
+        answer = _ok("live") if scope["path"] == LIVE else await self._ready()
+        await answer(scope, receive, send)
+
+    async def _ready(self) -> Response:
+        """Answer whether the database answers in time."""
         try:
             with anyio.fail_after(self._limits.ready_seconds):
                 await anyio.to_thread.run_sync(
@@ -61,17 +59,5 @@ class Readiness:
             self._answered_at = now
 
 
-class Probes(HttpMiddleware):
-    """Answers the addresses of probes; every other request passes."""
-
-    def __init__(self, app: ASGIApp, *, probes: Mapping[str, Probe]) -> None:
-        super().__init__(app)
-        self.probes = probes
-
-    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        probe = self.probes.get(scope["path"])
-        if probe is None or scope["method"] not in ("GET", "HEAD"):
-            await self.app(scope, receive, send)
-        else:
-            answer = await probe()
-            await answer(scope, receive, send)
+def _ok(status: str) -> Response:
+    return JSONResponse({"status": status, "version": __version__})

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from functools import cache
 from importlib.resources import files
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 from urllib.parse import parse_qsl, quote
 
 from fastapi import Depends, Request, Response
@@ -24,6 +24,7 @@ from ...problem.models.base import rounded
 from ..auth import access_of
 from ..errors import ApiError, api_error
 
+T = TypeVar("T")
 MAX_FIELDS = 2000  # of a form
 FORM_TYPE = "application/x-www-form-urlencoded"
 TITLES = {
@@ -133,6 +134,13 @@ def page(request: Request, template: str, code: int = 200, /, **values: Any) -> 
     return HTMLResponse(text, status_code=code, headers={"Referrer-Policy": "same-origin"})
 
 
+def page_of(entries: Sequence[T], number: int, most: int) -> tuple[int, int, Sequence[T]]:
+    """Return the number of a page, at most that of the last, how many there are, its entries."""
+    pages = max(1, -(-len(entries) // most))
+    number = min(number, pages)
+    return number, pages, entries[(number - 1) * most : number * most]
+
+
 def go(address: str) -> RedirectResponse:
     """After a change: a page that may be loaded again (POST, redirect, GET)."""
     return RedirectResponse(address, status_code=303)
@@ -155,11 +163,6 @@ def error_page(
     return answer
 
 
-def _to_login(request: Request) -> Response:
-    wanted = request.url.path if request.method == "GET" else "/"
-    return go("/login" if wanted == "/" else f"/login?next={quote(wanted)}")
-
-
 class PageRoute(APIRoute):
     """Checks the role; without authentication redirects to the login. Errors become pages."""
 
@@ -169,7 +172,8 @@ class PageRoute(APIRoute):
 
         async def checked(request: Request) -> Response:
             if access.roles and request.state.principal is None:
-                return _to_login(request)
+                wanted = request.url.path if request.method == "GET" else "/"
+                return go("/login" if wanted == "/" else f"/login?next={quote(wanted)}")
             try:
                 await access.check(request)
                 return await handler(request)

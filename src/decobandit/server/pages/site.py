@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import FileResponse
-from starlette.convertors import Convertor, register_url_convertor
+from starlette.convertors import PathConvertor, register_url_convertor
 
 from ...trials import Event, people_log
 from ...trials.lists import page_of_trials
@@ -21,7 +21,7 @@ from ..tokens import list_tokens
 from . import api_docs as api_docs_page
 from . import plan as plan_pages
 from . import trial as trial_pages
-from .rendering import PageRoute, Sent, error_page, go, page
+from .rendering import PageRoute, Sent, error_page, go, page, page_of
 from .trial import PLOTLY
 
 KINDS = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
@@ -91,9 +91,7 @@ def people(request: Request, number: Annotated[int, Query(alias="page", ge=1)] =
     """Show the access log, latest first, and whether it is intact."""
     request.state.recorder.flush()
     log = people_log(request.app.state.store)
-    pages = max(1, -(-len(log.events) // EVENTS_PER_PAGE))
-    number = min(number, pages)
-    latest = log.events[::-1][(number - 1) * EVENTS_PER_PAGE : number * EVENTS_PER_PAGE]
+    number, pages, latest = page_of(log.events[::-1], number, EVENTS_PER_PAGE)
     logins = {event.by: event.at for event in log.events if event.kind == "login"}
     return page(
         request,
@@ -112,12 +110,12 @@ def summary_of(event: Event) -> str:
     data = event.data
     first, words = ("trial", "masked", "row", *WORDS, *LAST), WORDS | LAST
     order = [*WORDS, *(name for name in data if name not in first), *LAST]
-    texts = {name: _text(data[name]) for name in order if data.get(name) is not None}
-    return ", ".join(words.get(name, f"{name} {{}}").format(texts[name]) for name in texts)
-
-
-def _text(value: object) -> str:
-    return " ".join(map(str, value)) if isinstance(value, list) else str(value)
+    values = {name: data[name] for name in order if data.get(name) is not None}
+    texts = {
+        name: " ".join(map(str, value)) if isinstance(value, list) else str(value)
+        for name, value in values.items()
+    }
+    return ", ".join(words.get(name, f"{name} {{}}").format(text) for name, text in texts.items())
 
 
 # -- login and logout ---------------------------------------------------------------------------
@@ -177,15 +175,13 @@ def log_out(request: Request) -> Response:
 def static(request: Request, name: str) -> Response:
     """Return a static file, or plotly's script from the installed package."""
     if name == PLOTLY:
+        headers = {"Cache-Control": IMMUTABLE}
         try:
             with as_file(files("plotly") / "package_data" / PLOTLY) as script:
-                return FileResponse(
-                    script, media_type="text/javascript", headers={"Cache-Control": IMMUTABLE}
-                )
+                return FileResponse(script, media_type=KINDS[".js"], headers=headers)
         except ModuleNotFoundError:
-            raise ApiError(
-                404, "not_found", "figures need plotly, which is not installed"
-            ) from None
+            text = "figures need plotly, which is not installed"
+            raise ApiError(404, "not_found", text) from None
     folder = files("decobandit.server.pages") / "static"
     static_files = {entry.name: entry for entry in folder.iterdir()}
     if name not in static_files:
@@ -203,16 +199,10 @@ router.include_router(trial_pages.router)
 # -- everything else ----------------------------------------------------------------------------
 
 
-class _Elsewhere(Convertor[str]):
+class _Elsewhere(PathConvertor):
     """Any path that is not of an API, which answers for itself."""
 
     regex = "(?!(api|ofrep)(/|$)).*"
-
-    def convert(self, value: str) -> str:
-        return value
-
-    def to_string(self, value: str) -> str:
-        return value
 
 
 register_url_convertor("elsewhere", _Elsewhere())

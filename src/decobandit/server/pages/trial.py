@@ -44,7 +44,7 @@ from ..long_work import LongWork, refusals
 from ..middleware.browsers import INLINE_STYLES
 from ..request_context import Principal
 from . import figures
-from .rendering import Form, PageRoute, Sent, go, page
+from .rendering import Form, PageRoute, Sent, go, page, page_of
 
 PLOTLY = "plotly.min.js"
 LATEST_OUTCOMES = 5  # that can be corrected where the trial is run; others on their own page
@@ -120,6 +120,9 @@ def _run_page(
     for listed in (waiting, recent):  # a form that was refused comes first
         listed.sort(key=lambda slot: slot.id != first)
     before = None if done not in slots else _shown_to(caller, slots[done], trial)
+    number, pages, shown = page_of(waiting, number, MAX_WAITING)
+    forms = [("tell", slot.id) for slot in (*shown, current) if slot is not None]
+    forms += [("correct", slot.id) for slot in recent]
     ended = full.finished or full.stopped is not None
     over = (ended or full.state != "running") and not caller.blinded
     stale = stale_ids(ledger.since, request.app.state.limits.stale_after)
@@ -145,30 +148,12 @@ def _run_page(
         said=_confirmation(before, numbers.get(done, ""), kinds, blinded=caller.blinded),
         status=None if caller.blinded else full,
         told=[] if caller.blinded else recent,
-        **_page_of_forms(waiting, number, current, recent, refused),
+        waiting=shown,
+        number=number,
+        pages=pages,
+        others=len(waiting) - len(shown),
+        elsewhere=refused is not None and (refused.form, refused.allocation) not in forms,
     )
-
-
-def _page_of_forms(
-    waiting: Sequence[trials.Allocation],
-    number: int,
-    current: trials.Allocation | None,
-    recent: Sequence[trials.Allocation],
-    refused: Refused | None,
-) -> dict[str, Any]:
-    """Return a page of pending allocations, and whether the refused form is elsewhere."""
-    pages = max(1, -(-len(waiting) // MAX_WAITING))
-    number = min(number, pages)
-    shown = waiting[(number - 1) * MAX_WAITING : number * MAX_WAITING]
-    forms = [("tell", slot.id) for slot in (*shown, current) if slot is not None]
-    forms += [("correct", slot.id) for slot in recent]
-    return {
-        "waiting": shown,
-        "number": number,
-        "pages": pages,
-        "others": len(waiting) - len(shown),
-        "elsewhere": refused is not None and (refused.form, refused.allocation) not in forms,
-    }
 
 
 def _numbers(caller: Principal, ledger: Ledger) -> Mapping[str, int | str]:
@@ -178,10 +163,10 @@ def _numbers(caller: Principal, ledger: Ledger) -> Mapping[str, int | str]:
 
 def _upcoming(status: trials.Status) -> str:
     """Return the arm, or pulls by arm, that an ask would allocate now."""
-    pulls = status.next_pulls or {}
     if status.next_pulls == {}:
         return "no pull"
-    return status.next_arm or ", ".join(f"{arm} {number}" for arm, number in pulls.items())
+    pulls = (status.next_pulls or {}).items()
+    return status.next_arm or ", ".join(f"{arm} {number}" for arm, number in pulls)
 
 
 def _shown_to(caller: Principal, slot: trials.Allocation, trial: trials.Trial) -> trials.Allocation:
@@ -325,11 +310,12 @@ def _counts(form: Form) -> dict[str, str]:
     """Outcomes of the arms whose fields were filled in: good ones and all, or others as text."""
     fields = _fields(form, "other", "seen")
     counts = {arm: text.strip() for arm, text in fields if text.strip()}
-    for arm, good, pulls in _fields(form, "arm", "good", "pulls"):
-        if good.strip() or pulls.strip():
-            if not (good.strip() and pulls.strip()):
-                raise ApiError(422, "invalid", f"{arm}: give good outcomes and all outcomes")
-            counts[arm] = f"{good.strip()}/{pulls.strip()}"
+    for arm, *texts in _fields(form, "arm", "good", "pulls"):
+        good, pulls = map(str.strip, texts)
+        if bool(good) != bool(pulls):
+            raise ApiError(422, "invalid", f"{arm}: give good outcomes and all outcomes")
+        if good:
+            counts[arm] = f"{good}/{pulls}"
     if not counts:
         raise ApiError(422, "invalid", "give the outcomes of an arm at least")
     return counts
@@ -386,13 +372,6 @@ def allocations(
 # -- why ----------------------------------------------------------------------------------------
 
 
-def _plotly_address() -> str:
-    try:
-        return f"/static/{PLOTLY}?v={version_of('plotly')}"
-    except PackageNotFoundError:
-        return f"/static/{PLOTLY}"
-
-
 @router.get("/why")
 @allow("admin", "viewer")
 def why(request: Request, trial: Opened, segment: OfSegment = "") -> Response:
@@ -400,6 +379,10 @@ def why(request: Request, trial: Opened, segment: OfSegment = "") -> Response:
     saw(request, trial)
     ledger = _part(trial.read(), segment)
     status = trial.status_at(ledger)
+    try:
+        query = f"?v={version_of('plotly')}"
+    except PackageNotFoundError:
+        query = ""
     answer = page(
         request,
         "why.html.j2",
@@ -414,7 +397,7 @@ def why(request: Request, trial: Opened, segment: OfSegment = "") -> Response:
         on_record=ON_RECORD,
         points=points_text(trial.problem),
         stages=trial.episode(segment=ledger.segment).stages if has_episode(ledger.settings) else 0,
-        plotly=_plotly_address(),
+        plotly=f"/static/{PLOTLY}{query}",
     )
     answer.headers["Content-Security-Policy"] = INLINE_STYLES  # plotly writes its own styles
     return answer
@@ -447,12 +430,11 @@ async def why_figures(
 
 def _figures(trial: trials.Trial, ledger: Ledger, dark: bool, expected: bool) -> Response:
     line = _expected_losses.get(ledger.settings.tables_hash) if expected else None
-    path = None
+    shown = {"decision": figures.decision_figure(trial.status_at(ledger), dark=dark), "path": None}
     if has_episode(ledger.settings):
-        path = figures.path_figure(trial.episode(segment=ledger.segment), line, dark=dark)
-    return JSONResponse(
-        {"decision": figures.decision_figure(trial.status_at(ledger), dark=dark), "path": path}
-    )
+        episode = trial.episode(segment=ledger.segment)
+        shown["path"] = figures.path_figure(episode, line, dark=dark)
+    return JSONResponse(shown)
 
 
 # -- audit --------------------------------------------------------------------------------------
@@ -485,13 +467,12 @@ def _log(
     with request.app.state.record_readers.one(request.state.principal.name):
         trial = _trial(request, name)
         ledger = trial.read()
-        pages = ledger.seq // EVENTS_PER_PAGE + 1
-        number = min(number, pages)
-        last = ledger.seq + 1 - (number - 1) * EVENTS_PER_PAGE  # the latest first
+        latest = range(ledger.seq, -1, -1)
+        number, pages, listed = page_of(latest, number, EVENTS_PER_PAGE)
         events = trial.each_event(ledger)
         log = list(events) if check == "decisions" else []
         # all are read and checked; those of the page are kept
-        shown = [event for event in log or events if last - EVENTS_PER_PAGE <= event.seq < last]
+        shown = [event for event in log or events if event.seq in listed]
         values = {
             "trial": trial,
             "rows": [(event, _summary(event, ledger), _body(event)) for event in shown[::-1]],
