@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from decobandit import BetaBernoulli, Problem, Reward, Terminal, gap, make_policy, simulate, solve
-from decobandit.figures import batch_figure, expected_shares
+from decobandit.figures import batch_figure
+from decobandit.figures.result_figures import expected_shares
 from helpers.batch_oracles import random_problem
 from helpers.batch_values import policy_value, value_at_truth
 from helpers.refusals import refused

@@ -211,7 +211,7 @@ def draw(
     from ..figures.plots import DARK_ENDING
 
     if page is not None and out.suffix.lower() in PAGES:
-        figures.save_page(page(), out)
+        support.write_whole(out, page())
         written("page", out)
     else:
         figures.save_figure(figure(), out, dark=out.stem.endswith(DARK_ENDING))

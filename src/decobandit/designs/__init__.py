@@ -16,10 +16,8 @@ if TYPE_CHECKING:
     from .designing import POLICIES as POLICIES
     from .designing import characteristics_in as characteristics_in
     from .designing import check_asked as check_asked
-    from .designing import is_null as is_null
     from .designing import load_design as load_design
     from .designing import operating_characteristics as operating_characteristics
-    from .endings import Endings as Endings
     from .forecasts import EXACT_STATES as EXACT_STATES
     from .forecasts import STEPS as STEPS
     from .forecasts import Forecast as Forecast

@@ -101,7 +101,7 @@ def _report(
         progress(Progress(policy.name, done, draws, "simulated trials"))
 
 
-def _parameters(
+def drawn_parameters(
     rng: np.random.Generator, trials: int, problem: Problem, truth: Truth | None
 ) -> list[Floats]:
     """Return the parameters of every arm, (trials, parameters): the truth, or from the prior."""
@@ -123,7 +123,7 @@ def _counts(
     More pulls keep the outcomes of fewer: each arm has its own stream, pull by pull.
     """
     width = np.int16 if most < 2**15 else np.int32
-    parameters = _parameters(rng, trials, problem, truth)
+    parameters = drawn_parameters(rng, trials, problem, truth)
     counts = np.zeros((trials, len(parameters), most + 1), width)
     for arm, (p, stream) in enumerate(zip(parameters, rng.spawn(len(parameters)), strict=True)):
         good = stream.random((most, trials), dtype=np.float32) < p[:, 0].astype(np.float32)
@@ -140,7 +140,7 @@ def drawn_statistics(
     keep the outcomes of fewer.
     """
     models = [problem.groups[k].model for k in problem.group_of_arm]
-    parameters = _parameters(rng, trials, problem, truth)
+    parameters = drawn_parameters(rng, trials, problem, truth)
     statistics = np.zeros((trials, len(models), most + 1, _widest(problem)))
     for k, (model, stream) in enumerate(zip(models, rng.spawn(len(models)), strict=True)):
         stats = np.tile(np.array(model.initial(), dtype=float), (trials, 1))

@@ -19,19 +19,15 @@ if TYPE_CHECKING:
     from .palette import INFORMATION_COLOUR as INFORMATION_COLOUR
     from .palette import NEUTRAL_COLOUR as NEUTRAL_COLOUR
     from .palette import PRICE_COLOUR as PRICE_COLOUR
-    from .palette import SHORTFALL_COLOUR as SHORTFALL_COLOUR
     from .palette import Style as Style
     from .palette import arm_style as arm_style
     from .palette import policy_style as policy_style
     from .palette import policy_styles as policy_styles
-    from .plots import WIDTH as WIDTH
-    from .plots import legend_below as legend_below
     from .plots import new_figure as new_figure
     from .plots import save_figure as save_figure
     from .plots import show_figure as show_figure
     from .result_figures import batch_figure as batch_figure
     from .result_figures import characteristics_figure as characteristics_figure
-    from .result_figures import expected_shares as expected_shares
     from .result_figures import gap_figure as gap_figure
     from .result_figures import market_figure as market_figure
     from .result_figures import market_page as market_page
@@ -42,6 +38,5 @@ if TYPE_CHECKING:
     from .web_pages import as_text as as_text
     from .web_pages import draw_chart as draw_chart
     from .web_pages import figure_page as figure_page
-    from .web_pages import save_page as save_page
 
 __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -14,9 +14,10 @@ import numpy as np
 from ..arm import OneArmValues
 from ..bounds import Gap
 from ..designs import DesignResult
+from ..designs.playing import drawn_parameters
 from ..policies import PAPER_POLICY, Policy, make_policy
 from ..prices import Demand, DualSolution
-from ..problem import Problem, States
+from ..problem import States
 from ..simulation import Compared, Simulation, policy_grid
 from ..support import Floats, InvalidArgument, Rng, Unsupported, generator_of
 from .charts import FIRM, LIGHT, Chart, Panel, Series
@@ -150,14 +151,22 @@ def characteristics_figure(result: DesignResult, *, interactive: bool = False) -
 
 
 def _of_scenarios(result: DesignResult, name: str, policy: str, style: Style) -> Series:
-    points = [
-        (row, value, (one.errors or {}).get(name) or 0.0)
-        for row, scenario in enumerate(result.scenarios)
-        for one in scenario.policies
-        if one.policy == policy and (value := getattr(one, name)) is not None
-    ]
+    return _of_rows(
+        policy,
+        style,
+        [
+            (row, value, (one.errors or {}).get(name) or 0.0)
+            for row, scenario in enumerate(result.scenarios)
+            for one in scenario.policies
+            if one.policy == policy and (value := getattr(one, name)) is not None
+        ],
+    )
+
+
+def _of_rows(name: str, style: Style, points: Sequence[tuple[Any, ...]]) -> Series:
+    """Return a series from rows, values and standard errors."""
     at, values, errors = np.array(points, dtype=float).reshape(-1, 3).T
-    return Series(policy, style, at, values, ERRORS * errors)
+    return Series(name, style, at, values, ERRORS * errors)
 
 
 def study_figure(
@@ -174,8 +183,7 @@ def study_figure(
         points = [
             (i, estimate.value, estimate.value_se) for i, estimate in pairs if estimate is not None
         ]
-        at, values, errors = np.array(points, dtype=float).reshape(-1, 3).T
-        series.append(Series(policy, styles[policy], at, values, ERRORS * errors))
+        series.append(_of_rows(policy, styles[policy], points))
     panel = Panel(f"expected {grid.measure}, ± 2 s.e.", tuple(series), grid.lines)
     return draw_chart(Chart(title, "", (panel,)), interactive)
 
@@ -285,7 +293,8 @@ def expected_shares(
     Over the prior, or at given success probabilities.
     """
     problem, draw = policy.problem, generator_of(rng)
-    p = _drawn(problem, truth, episodes, draw)
+    rates = None if truth is None else tuple(truth)
+    p = np.hstack(drawn_parameters(draw, episodes, problem, rates))
     order = np.argsort(-p, axis=1, kind="stable")
     pulls, good = np.zeros((2, *p.shape), dtype=np.int64)
     shares = np.empty((problem.horizon, problem.n_arms))
@@ -295,18 +304,6 @@ def expected_shares(
         good += draw.binomial(units, p)
         pulls += units
     return shares / problem.pulls_per_stage
-
-
-def _drawn(
-    problem: Problem, truth: Sequence[float] | None, episodes: int, rng: np.random.Generator
-) -> Floats:
-    if truth is not None:
-        return np.tile(np.asarray(truth, dtype=np.float64), (episodes, 1))
-    groups = [problem.groups[k] for k in problem.group_of_arm]
-    alpha, beta = (
-        np.array([getattr(group, name) for group in groups]) for name in ("alpha", "beta")
-    )
-    return rng.beta(alpha, beta, size=(episodes, len(groups)))
 
 
 def batch_figure(

@@ -7,13 +7,12 @@ says so to the browser. Names of arms come from users: they are escaped wherever
 from __future__ import annotations
 
 from html import escape
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from markupsafe import Markup
 
-from ..support import Floats, write_whole
+from ..support import Floats
 from .charts import Chart, Hover, Panel, Series, shifts
 from .palette import NEUTRAL_COLOUR
 from .plots import matplotlib_chart
@@ -53,11 +52,6 @@ POLICY = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
     "img-src data: blob:; font-src data:"
 )
-
-
-def save_page(page: str, file: str | Path) -> None:
-    """Write a page, whole or not at all."""
-    write_whole(file, page)
 
 
 def figure_page(figure: Any, title: str, text: str = "") -> str:

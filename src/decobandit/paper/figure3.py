@@ -159,52 +159,35 @@ def verdicts(points: Sequence[Point]) -> list[Verdict]:
     longest = max(p.stage for p in points if p.axis == "horizon")
     at = {(p.arms, p.policy): p for p in points if p.axis == "horizon" and p.stage == longest}
     arms = sorted({k for k, _ in at})
-    beaten = [
-        k
-        for k in arms
-        if all(at[k, "deco"].regret < at[k, rival].regret for rival in ("thompson", "kl-ucb"))
-    ]
-    ratios = {k: at[k, "deco"].regret / at[k, "ids"].regret for k in arms}
-    close = [k for k in arms if abs(ratios[k] - 1.0) < COMPARABLE]
+    head, within = f"horizon {longest}", f"(yes: within {COMPARABLE:.0%} in all)"
+
+    def ratios(*rivals: str) -> dict[int, float]:
+        """Regret of DeCo over that of the best rival, by arms."""
+        return {k: at[k, "deco"].regret / min(at[k, r].regret for r in rivals) for k in arms}
+
+    def near(by_arms: dict[int, float]) -> str:
+        return share_of([k for k in arms if abs(by_arms[k] - 1.0) < COMPARABLE], arms)
+
+    rivals, ids = ratios("thompson", "kl-ucb"), ratios("ids")
+    beaten = share_of([k for k in arms if rivals[k] < 1.0], arms)
+    because = f"{head}, DeCo / better of the two (yes: below 1 in all): {_list(rivals)}"
     judged = [
-        Verdict(
-            claims["figure3-rivals"],
-            share_of(beaten, arms),
-            f"horizon {longest}, DeCo / better of the two (yes: below 1 in all): "
-            + _list(
-                {
-                    k: at[k, "deco"].regret / min(at[k, r].regret for r in ("thompson", "kl-ucb"))
-                    for k in arms
-                }
-            ),
-        ),
-        Verdict(
-            claims["figure3-ids"],
-            share_of(close, arms),
-            f"horizon {longest}, DeCo / IDS (yes: within {COMPARABLE:.0%} in all): {_list(ratios)}",
-        ),
+        Verdict(claims["figure3-rivals"], beaten, because),
+        Verdict(claims["figure3-ids"], near(ids), f"{head}, DeCo / IDS {within}: {_list(ids)}"),
     ]
     if (2, "optimum") in at:
-        best, deco = at[2, "optimum"].regret, at[2, "deco"].regret
-        judged.append(
-            Verdict(
-                claims["figure3-optimum"],
-                "yes" if deco < VERY_CLOSE * best else "no",
-                f"horizon {longest}: regret {deco:.3f} ± {at[2, 'deco'].error:.3f}, optimum "
-                f"{best:.3f} (exact; yes: below {VERY_CLOSE:g} times it)" + _below(at, best),
-            )
+        best, deco = at[2, "optimum"].regret, at[2, "deco"]
+        close = "yes" if deco.regret < VERY_CLOSE * best else "no"
+        because = (
+            f"{head}: regret {deco.regret:.3f} ± {deco.error:.3f}, optimum {best:.3f} "
+            f"(exact; yes: below {VERY_CLOSE:g} times it){_below(at, best)}"
         )
+        judged.append(Verdict(claims["figure3-optimum"], close, because))
     if all((k, "fh-gittins") in at for k in arms):
-        beside = {k: at[k, "deco"].regret / at[k, "fh-gittins"].regret for k in arms}
-        near = [k for k in arms if abs(beside[k] - 1.0) < COMPARABLE]
-        judged.append(
-            Verdict(
-                claims["figure3-gittins"],
-                share_of(near, arms),
-                f"horizon {longest}, DeCo / FH-Gittins (yes: within {COMPARABLE:.0%} in all): "
-                f"{_list(beside)}; the burden is not compared here",
-            )
-        )
+        gittins = ratios("fh-gittins")
+        because = f"{_list(gittins)}; the burden is not compared here"
+        because = f"{head}, DeCo / FH-Gittins {within}: {because}"
+        judged.append(Verdict(claims["figure3-gittins"], near(gittins), because))
     return judged
 
 
