@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from decobandit.arm import PricePath, TickCalibration, calibrated, calibration
-from decobandit.problem import Arm, BetaBernoulli, Problem, Reward
+from decobandit.problem import Arm, BetaBernoulli, Problem, Reward, terminal_table
 from helpers.examples import deployed, heterogeneous, seasonal, tabled
 from helpers.oracles import OneArm
 from helpers.refusals import refused
@@ -99,3 +99,15 @@ def test_long_tables_of_arms_that_do_not_grow_with_good_outcomes_are_refused() -
     )
     with refused("unsupported"):
         calibrated(problem, PricePath(tick=0.1)).stage_index(0)
+
+
+def test_tables_of_last_rewards_with_the_same_largest_entry_differ() -> None:
+    rising, falling = (
+        Problem(arms=(Arm(name="a", terminal=terminal_table(3, value)),), horizon=3)
+        for value in (lambda good, bad: good / 3.0, lambda good, bad: bad / 3.0)
+    )
+    for problem in (rising, falling):
+        found = TickCalibration(problem, np.zeros(3), tick=0.07)
+        index = found.index(0, 0, 0, 0)
+        assert found.stage_index(0)[0, 0] == pytest.approx(index, abs=1e-12)
+    assert index != pytest.approx(TickCalibration(rising, np.zeros(3), tick=0.07).index(0, 0, 0, 0))

@@ -73,7 +73,7 @@ def test_dual_minimum_is_the_value_of_the_occupancy_program(seed):
 
 @pytest.mark.parametrize("seed", [0, 2, 6, 11])
 def test_hard_instances_of_one_type_are_solved_to_all_digits(seed):
-    # where rounds stall: one linear program; that of seed 2 needs the primal simplex method
+    # where rounds stall: one linear program; that of seed 2 needs the second method
     problem = hard_chains(seed)
     solution, best = solve(problem, tol=1e-9), dual_minimum(problem)
     assert solution.converged

@@ -46,10 +46,15 @@ CACHED_GRAPHS = 64
 
 
 class Grid(NamedTuple):
-    """States of a row: all where `points` is 0, else about so many; lattices are halved by it."""
+    """States of a row: of good and bad outcomes all or about `points`, lattices halved by it."""
 
     points: int = 0
     refine: int = 0
+
+    @property
+    def per_row(self) -> int:
+        """About how many states a row has that does not have all."""
+        return self.points or round(POINTS * 2.0**self.refine)
 
 
 EXACT = Grid()
@@ -103,9 +108,7 @@ def graph_of(model: ArmModel, rows: int, *, unit: int = 1, grid: Grid = EXACT) -
 
 
 def arm_graph(problem: Problem, group: Group, grid: Grid = EXACT) -> ArmGraph:
-    """Return the states of a group's arms; in mixed problems binary arms have every state."""
-    if not problem.is_binary:
-        grid = Grid(refine=grid.refine)
+    """Return the states of a group's arms."""
     return graph_of(group.model, problem.most_pulls // problem.unit, unit=problem.unit, grid=grid)
 
 
@@ -148,7 +151,7 @@ def _lattices_of(problem: Problem, setting: object) -> Grid:
                 field="grid",
             )
         refine = max(COARSEST, ceil(log2(setting / POINTS)))
-    return Grid(0 if finite else round(POINTS * 2.0**refine), refine)
+    return Grid(refine=refine)
 
 
 class Batches:

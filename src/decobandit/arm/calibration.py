@@ -405,8 +405,8 @@ class Calibration:
     def _key(self, group: int) -> Key:
         """Return everything that a table depends on."""
         arm = self.problem.groups[group]
-        last = self._none if arm.terminal is None else arm.terminal
-        arrays = (arm.reward_good, arm.reward_bad, self.base, self.weight, last)
+        arrays = [arm.reward_good, arm.reward_bad, self.base, self.weight]
+        arrays += [] if arm.terminal is None else [arm.terminal]
         return (
             arm.alpha,
             arm.beta,

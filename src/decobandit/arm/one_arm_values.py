@@ -34,7 +34,7 @@ from ..support import (
 from .arm_states import Grid, Rewards, arm_graph, grid_of
 from .chains import ChainStates, refuse_large_chains, stage_factors
 from .kernels.backward import index_terms, stage_index, sweep
-from .kernels.chains import settle, stage_margins
+from .kernels.chains import stage_margins
 from .kernels.units import raise_values, stage_worths
 
 KEPT_BYTES = 256 * 2**20  # of slabs, up to which those of all stages are kept
@@ -402,7 +402,7 @@ class _Chains(_Tables):
             later, rest, index = self._values[t + 1], self._rest[t], self._index[t]
             stage_margins(self.states.arrays, factors[t], every, later, rest, index)
             index += bases[t]
-            settle(rest, index, np.full(states, prices[t]), self._values[t])
+            self._values[t] = rest + np.maximum(index - prices[t], 0.0)
 
     def _of_group(self, table: Floats, group: int) -> Floats:
         start = self.states.arrays.start

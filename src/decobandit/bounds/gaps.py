@@ -313,8 +313,8 @@ def _exact(policy: Policy, losses: GapTerms, progress: Report | None) -> Gap:
             left = np.array([(problem.budget or 0.0) - np.sum(pulls[:t] * problem.costs[:t])])
             by_stage[t, 2] = float(losses.unspent(t, pulls[t : t + 1], left)[0])
 
-    single = problem.is_binary and not problem.repeat
-    limit = MAX_CALLS if single and not policy.has_table else MAX_STATES
+    called = problem.single_binary and not policy.has_table
+    limit = MAX_CALLS if called else MAX_STATES
     exact = evaluate(problem, policy, limit_states=limit, progress=progress, watch=watch)
     errors = read_only(np.zeros(by_stage.shape))
     terms = (read_only(by_stage), errors, arms)

@@ -130,10 +130,9 @@ class BoundRequest:
         if self.draws is not None:
             return self.draws
         problem = self.problem
-        single = problem.is_binary and not problem.repeat
         small = problem.n_arms * problem.stages <= MAX_DEFAULT_WORK
         useful = self.exact_stages < MIN_JOINT_SHARE * problem.stages
-        return DEFAULT_DRAWS if single and small and useful else 0
+        return DEFAULT_DRAWS if problem.single_binary and small and useful else 0
 
 
 class Bound(ABC):

@@ -45,10 +45,9 @@ def optimal_occupations(
     balance = kron(eye_array(stages), hstack([here, here])) - kron(before, hstack([rest, pull]))
     rows = vstack([kron(eye_array(stages), pulled), balance])
     right = np.concatenate([pulls, masses, np.zeros((stages - 1) * states)])
+    cost = -gains.ravel() / unit
     for method in METHODS:
-        solved = linprog(
-            -gains.ravel() / unit, None, None, rows, right, None, method, options=EXACT
-        )
+        solved = linprog(cost, A_eq=rows, b_eq=right, method=method, options=EXACT)
         if solved.status == 0:
             break
     else:

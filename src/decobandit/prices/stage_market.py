@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..arm import COARSEST, EXACT, POINTS, ArmGraph, ChainStates, Grid, arm_graph
+from ..arm import COARSEST, EXACT, ArmGraph, ChainStates, Grid, arm_graph
 from ..problem import Group, Problem, thinned
 from ..support import Floats, Ints, Pool, pool, refuse_over
 from .kernels.rounds import margin
@@ -77,7 +77,7 @@ class StageMarket(Market):
         self.mu = np.zeros(self.pulls.size)
         self.problem, self._grid, self._workers = problem, grid, workers
         self._several = problem.most_pulls > problem.horizon  # pulls of an arm at a stage
-        self.points, self._lacks_lower = grid.points, False
+        self._lacks_lower = False
         self.traders: Sequence[Trader] = (
             self._chains(first, masses, below, every)
             if problem.is_restless
@@ -94,7 +94,7 @@ class StageMarket(Market):
 
     def _chains(self, first: int, masses: Floats | None, below: bool, every: bool) -> list[Trader]:
         states = ChainStates(self.problem, self._grid, below=below)
-        self.points = 0 if states.exact else round(POINTS * 2.0**self._grid.refine)
+        self.points = 0 if states.exact else self._grid.per_row
         masses = states.first_masses if masses is None else masses
         part = float(self.pulls[: self.stages].max()) / float(masses.sum())
         if self.limits is not None:
@@ -104,6 +104,7 @@ class StageMarket(Market):
     def _graphs(self, groups: Sequence[Group], below: bool) -> list[Trader]:
         problem = self.problem
         graphs = [arm_graph(problem, group, self._grid) for group in groups]
+        self.points = 0 if all(graph.exact for graph in graphs) else self._grid.per_row
         self._lacks_lower = any(graph.lower is None for graph in graphs)
         if below:
             graphs = [graph.lower or graph for graph in graphs]
@@ -152,7 +153,7 @@ class StageMarket(Market):
             yield self._level(problem, COARSE_TOLERANCE, refine)
 
     def _level(self, problem: Problem, tol: float, refine: int = COARSEST) -> Level:
-        grid = Grid(self.points and round(POINTS * 2.0**refine), refine)
+        grid = Grid(self._grid.points, refine)
         make = partial(StageMarket, problem, grid, workers=self._workers)
         return Level(make, problem.horizon, tol, COARSE_CALLS)
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..arm import ArmGraph, ChainStates, Rewards, refuse_large_chains, stage_factors
-from ..arm.kernels.chains import decide, move, reach_further, settle, stage_margins
+from ..arm.kernels.chains import move, reach_further, stage_margins
 from ..problem import Group, Problem
 from ..support import Floats, Ints
 from .kernels.trading import Graphs, offer_stage, price_stage, settle_stage, trade_stage
@@ -293,12 +293,12 @@ class ChainTrader:
         stage_margins(self.chains, self.factors[stage], *how)
 
     def settle(self, stage: int, cost: Floats, width: float) -> None:
+        over = self._index[stage] - cost[self._group]
         if width > 0.0:
-            over = self._index[stage] - cost[self._group]
             part = np.clip(over, 0.0, width)
             self._now[:] = self._rest + part * (over - 0.5 * part) / width
         else:
-            settle(self._rest, self._index[stage], cost[self._group], self._now)
+            self._now[:] = self._rest + np.maximum(over, 0.0)
 
     def value(self) -> float:
         return float((self.first_masses * self._now).sum())
@@ -313,13 +313,14 @@ class ChainTrader:
         self._mass, self._after = self.first_masses.copy(), np.zeros(self.first_masses.size)
 
     def trade(self, stage: int, deal: Deal, blend: float) -> tuple[Floats, Floats]:
-        mass, pulled = self._mass, np.zeros(self.first_masses.size)
+        mass = self._mass
         if deal.parts.size:
-            present = mass > 0.0
-            pulled[present] = deal.parts * mass[present]
+            pulled = np.zeros(mass.size)
+            pulled[mass > 0.0] = deal.parts * mass[mass > 0.0]
         else:
-            cost = deal.cost[self._group]
-            decide(self._index[stage], cost, deal.slack, deal.at_cost, mass, pulled)
+            over = self._index[stage] - deal.cost[self._group]
+            at_cost = np.where(over >= -deal.slack, deal.at_cost * mass, 0.0)
+            pulled = np.where(over > deal.slack, mass, at_cost)
         if blend:
             self._average[stage] += blend * (mass - self._average[stage])
             self._pulled[stage] += blend * (pulled - self._pulled[stage])

@@ -64,24 +64,6 @@ def stage_margins(chains, factor, reached, later, rest, index):
 
 
 @compiled
-def settle(rest, index, cost, now):
-    """V_t = Q0 + (index - cost)^+, (N,); cost (N,): of a pull at the prices of the stage."""
-    for s in range(rest.shape[0]):
-        now[s] = rest[s] + max(index[s] - cost[s], 0.0)
-
-
-@compiled
-def decide(index, cost, slack, part, mass, pulled):
-    """Fill pulled (N,): all masses (N,) above the cost (N,) of a pull, of those at it a part."""
-    for s in range(mass.shape[0]):
-        pulled[s] = 0.0
-        if index[s] > cost[s] + slack:
-            pulled[s] = mass[s]
-        elif index[s] >= cost[s] - slack:
-            pulled[s] = part * mass[s]
-
-
-@compiled
 def move(chains, factor, mass, pulled, after, spent, reward):
     """Move masses (N,), of which some are pulled (N,), over a stage.
 
