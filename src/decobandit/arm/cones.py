@@ -132,11 +132,6 @@ class Cones:
     def terms(self, stage: int, group: int, stats: Sequence[float]) -> Terms:
         """Return expected reward and value of information of a pull of one arm of a group."""
         good, bad = (int(x) for x in stats)
-        if not 0 <= stage < self.problem.stages:
-            raise InvalidArgument(
-                f"stage: {stage} is not allowed; must be 0..{self.problem.stages - 1}",
-                field="stage",
-            )
         arm = self._groups[group]
         cone, V, n, g = self._lookup(stage, group, good, bad, after=1)
         ell, delta = index_terms(
@@ -154,10 +149,6 @@ class Cones:
         The sum over the arms, and the price of all pulls from here on, bound what any policy can
         still earn.
         """
-        if not 0 <= stage <= self.problem.stages:
-            raise InvalidArgument(
-                f"stage: {stage} is not allowed; must be 0..{self.problem.stages}", field="stage"
-            )
         good, bad = (int(x) for x in stats)
         _, V, n, g = self._lookup(stage, group, good, bad, after=0)
         return float(V[slab_size(n - 1) + g])
@@ -166,6 +157,11 @@ class Cones:
         self, stage: int, group: int, good: int, bad: int, *, after: int
     ) -> tuple[_Setting, Floats, int, int]:
         """V at the stage `after` this one, the position of the state in it, and its cone."""
+        last = self.problem.stages - after
+        if not 0 <= stage <= last:
+            raise InvalidArgument(
+                f"stage: {stage} is not allowed; must be 0..{last}", field="stage"
+            )
         if min(good, bad) < 0 or good + bad > stage:
             raise InvalidArgument(
                 f"{good} good, {bad} bad: not possible at stage {stage}", field="stats"

@@ -63,23 +63,29 @@ def good_grid(
     pulls = np.repeat(np.arange(rows + 1) * unit, np.diff(start))
     mean = (alpha + good) / (alpha + beta + pulls)
 
-    def place(row: Ints, stats: Floats) -> Floats:
-        number = np.empty(row.shape)
-        for i in np.unique(row):
-            here = row == i
-            number[here] = np.interp(stats[here, 0], of_rows[i], np.arange(of_rows[i].size))
-        return number
-
     return ArmGraph(
         arrays=Graph(RUNS, start, mean, at, weights, to, NOWHERE, NOWHERE, False),
         model=model,
         pulls=unit,
         steps=1,
         exact=False,
-        place=place,
+        place=lambda row, stats: _numbers(of_rows, row, stats[..., 0]),
         contract=lambda: good_grid(model, unit, rows, points, below=True),
         good=good,
     )
+
+
+def _numbers(of_rows: list[Floats], row: Ints, x: Floats) -> Floats:
+    """Return numbers in their rows of x (...), beyond the last state as far as from that before."""
+    number = np.empty(row.shape)
+    for i in np.unique(row):
+        here, states = row == i, of_rows[i]
+        number[here] = np.interp(x[here], states, np.arange(states.size))
+        over = here & (x > states[-1])
+        if states.size > 1:
+            beyond = (x[over] - states[-1]) / (states[-1] - states[-2])
+            number[over] = states.size - 1 + beyond
+    return number
 
 
 def knots_of(alpha: float, beta: float, points: int) -> Floats:
@@ -159,17 +165,8 @@ def count_graph(model: PoissonModel, unit: int, rows: int, refine: int) -> ArmGr
         weights.append(part.ravel())
     pulls = np.repeat(np.arange(rows + 1.0), sizes)
     sums = np.concatenate([s * np.arange(size) for s, size in zip(step, sizes, strict=True)])
-    arrays = Graph(
-        layout=RUNS,
-        start=start,
-        mean=(shape + sums) / (rate + pulls) / unit,
-        at=starts(np.repeat(width, sizes)),
-        weights=np.concatenate([*weights, NOWHERE]),
-        to=first,
-        up=up / unit,
-        down=np.zeros(up.size),
-        even=False,
-    )
+    mean = (shape + sums) / (rate + pulls) / unit
+    arrays = _run_arrays(sizes, mean, width, weights, first, up / unit)
 
     def contract() -> ArmGraph:
         return replace(graph, arrays=_contracted(arrays, up * (rate + pulls + 1.0)), contract=None)
@@ -184,6 +181,14 @@ def count_graph(model: PoissonModel, unit: int, rows: int, refine: int) -> ArmGr
         contract=contract if step.max() == 1 else None,
     )
     return graph
+
+
+def _run_arrays(
+    sizes: Ints, mean: Floats, width: Ints, weights: list[Floats], to: Ints, up: Floats
+) -> Graph:
+    """Return rows of these sizes, whose states all lead to as many (`width`) neighbours."""
+    at, every = starts(np.repeat(width, sizes)), np.concatenate([*weights, NOWHERE])
+    return Graph(RUNS, starts(sizes), mean, at, every, to, up, np.zeros(up.size), False)
 
 
 def _ends(shape: float, rate: float, rows: int) -> tuple[Floats, Floats]:
@@ -243,7 +248,8 @@ def mean_graph(
         least = float(model.mean(model.stats_at(n, np.array(-np.inf))))
         inside = knots[knots > least]
         of_rows.append(inside if below else np.concatenate([[least], inside]))
-    start = starts(np.array([row.size for row in of_rows]))
+    sizes = np.array([row.size for row in of_rows])
+    start = starts(sizes)
     to, up = np.zeros(start[-1], np.int64), np.zeros(start[-1])
     width, weights = np.zeros(rows + 1, np.int64), []
     for n, (now, later) in enumerate(pairwise(of_rows)):
@@ -261,34 +267,14 @@ def mean_graph(
         row = slice(start[n], start[n + 1])
         to[row], up[row] = first, missing
 
-    def place(row: Ints, stats: Floats) -> Floats:
-        number, mean = np.empty(row.shape), model.mean(stats)
-        for i in np.unique(row):
-            here = row == i
-            number[here] = np.interp(mean[here], of_rows[i], np.arange(of_rows[i].size))
-            end, over = of_rows[i][-2:], here & (mean > of_rows[i][-1])
-            if end.size > 1:  # V continues as a line
-                beyond = (mean[over] - end[1]) / (end[1] - end[0])
-                number[over] = of_rows[i].size - 1 + beyond
-        return number
-
+    up = NOWHERE if below else up
     return ArmGraph(
-        arrays=Graph(
-            layout=RUNS,
-            start=start,
-            mean=np.concatenate(of_rows),
-            at=starts(np.repeat(width, np.diff(start))),
-            weights=np.concatenate([*weights, NOWHERE]),
-            to=to,
-            up=NOWHERE if below else up,
-            down=NOWHERE if below else np.zeros(up.size),
-            even=False,
-        ),
+        arrays=_run_arrays(sizes, np.concatenate(of_rows), width, weights, to, up),
         model=model,
         pulls=1,
         steps=unit,
         exact=False,
-        place=place,
+        place=lambda row, stats: _numbers(of_rows, row, model.mean(stats)),
         contract=None if below else lambda: mean_graph(model, unit, rows, refine, below=True),
     )
 
