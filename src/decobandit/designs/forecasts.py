@@ -215,17 +215,14 @@ def forecast(
     return Forecast(problem, upper, kind, best, tuple(forecasts), tuple(notes))
 
 
-def too_slow(problem: Problem, cost: Cost) -> bool:
-    """Return whether a policy of that cost is slow on a problem of this size."""
+def too_slow(problem: Problem, cost: Cost, *, chosen: bool = False) -> bool:
+    """Return whether a policy of that cost is slow here; a chosen one may take a minute."""
     tables = len(problem.groups) * problem.stages**3
-    return cost in SLOW_COSTS or (cost == "tables" and tables > MAX_TABLES)
-
-
-def _too_slow_if_chosen(problem: Problem, cost: Cost) -> bool:
-    """Return the forecast of a chosen policy, which may take a minute."""
+    if not chosen:
+        return cost in SLOW_COSTS or (cost == "tables" and tables > MAX_TABLES)
     if cost == "decision":
         return problem.n_arms * problem.stages > MAX_CHOSEN_STEPS
-    return cost == "solve" or len(problem.groups) * problem.stages**3 > MAX_CHOSEN_TABLES
+    return cost == "solve" or tables > MAX_CHOSEN_TABLES
 
 
 def _fast_policies(
@@ -234,8 +231,7 @@ def _fast_policies(
     """Return the policies that take little time, and a note on each of the others."""
     players, notes = list[Policy](), list[str]()
     for name in names:
-        slow = _too_slow_if_chosen if name == chosen else too_slow
-        if slow(context.problem, policy_class(name).cost):
+        if too_slow(context.problem, policy_class(name).cost, chosen=name == chosen):
             notes.append(f"{name} is left out: it is slow on a problem of this size")
             continue
         try:
@@ -251,11 +247,10 @@ def _exact_values(policies: Sequence[Policy]) -> dict[str, float]:
     for policy in policies:
         if policy.has_table:
             try:
-                values[policy.name] = evaluate(
-                    policy.problem, policy, limit_states=EXACT_STATES
-                ).value
+                exact = evaluate(policy.problem, policy, limit_states=EXACT_STATES)
             except TooLarge:
                 break
+            values[policy.name] = exact.value
     return values
 
 

@@ -22,7 +22,6 @@ from typing import Any
 
 from ..problem import DEFAULT_TIES, Design, Problem, TieRule, check_problem, true_problem
 from ..support import (
-    Columns,
     InvalidArgument,
     Progress,
     Report,
@@ -107,10 +106,7 @@ class SampleSize(Tabular):
 
     def tables(self) -> Tables:
         """Return the table `tried`, one row for each horizon."""
-        return {"tried": self._tried}
-
-    def _tried(self) -> Columns:
-        return columns_of(asdict(one) for one in self.tried)
+        return {"tried": lambda: columns_of(asdict(one) for one in self.tried)}
 
 
 @obeys_workers

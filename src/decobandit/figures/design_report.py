@@ -129,8 +129,7 @@ def _declared(scenario: ScenarioResult, arms: list[str], declares: str) -> Marku
     """Return the table of probabilities to declare: some arm, the right one, each arm."""
     overall = {declares: "reject", "A best arm": "reject_best", "A wrong arm": "reject_wrong"}
     cells = [
-        [with_error(getattr(row, name), _error(row, name), 3) for name in overall.values()]
-        + [f"{p:.3f}" for p in row.reject_by_arm]
+        [_cell(row, name, 3) for name in overall.values()] + [f"{p:.3f}" for p in row.reject_by_arm]
         for row in scenario.policies
     ]
     names = [row.policy for row in scenario.policies]
@@ -207,12 +206,12 @@ def _row(row: Characteristics, equal: Characteristics | None) -> list[Cell]:
     less = "–" if equal is None or row is equal else f"{row.good - equal.good:+.2f}"
     return [
         marked_policy(row.policy),
-        with_error(row.good, _error(row, "good"), 2),
+        _cell(row, "good", 2),
         f"{row.good_sd:.2f}",
         less,
         _share(row.best_share),
         _share(row.select_best),
-        with_error(row.reject, _error(row, "reject"), 3),
+        _cell(row, "reject", 3),
         f"{row.size:.1f} ({row.size_sd:.1f})",
         _share(row.stopped),
         _share(row.predictability),
@@ -226,11 +225,13 @@ def _error(row: Characteristics, name: str) -> float:
 
 def with_error(value: float | None, error: float, digits: int) -> str:
     """Format a number, ± its standard error if there is one."""
-    return (
-        "–"
-        if value is None
-        else f"{value:.{digits}f}" + (f" ± {error:.{digits}f}" if error else "")
-    )
+    if value is None:
+        return "–"
+    return f"{value:.{digits}f}" + (f" ± {error:.{digits}f}" if error else "")
+
+
+def _cell(row: Characteristics, name: str, digits: int) -> str:
+    return with_error(getattr(row, name), _error(row, name), digits)
 
 
 def _share(value: float | None) -> str:
@@ -248,9 +249,9 @@ def _sensitivity(
             [
                 label,
                 row.policy,
-                with_error(row.good, _error(row, "good"), 2),
+                _cell(row, "good", 2),
                 _share(row.select_best),
-                with_error(row.reject, _error(row, "reject"), 3),
+                _cell(row, "reject", 3),
             ]
             for label, result in every.items()
             for row in _of(result, scenario.name)
@@ -410,14 +411,9 @@ def _models(problem: Problem) -> list[ArmModel]:
 
 
 def _threshold_row(threshold: Calibrated) -> list[str]:
-    return [
-        threshold.policy,
-        threshold.what,
-        f"{threshold.alpha:g}",
-        f"{threshold.threshold:.4f}",
-        with_error(threshold.type_one_error, threshold.type_one_error_se, 4),
-        threshold.scenario,
-    ]
+    error = with_error(threshold.type_one_error, threshold.type_one_error_se, 4)
+    levels = [f"{threshold.alpha:g}", f"{threshold.threshold:.4f}", error]
+    return [threshold.policy, threshold.what, *levels, threshold.scenario]
 
 
 def _all_exact(results: Sequence[DesignResult]) -> bool:

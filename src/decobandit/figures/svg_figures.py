@@ -90,35 +90,19 @@ class Plot:
         }
         self._marks.append((name, shown, "".join(text)))
 
-    def line(
-        self,
-        xs: Sequence[float],
-        ys: Sequence[float],
-        colour: str,
-        *,
-        dash: str = "",
-        **more: object,
-    ) -> None:
+    def line(self, xs: Sequence[float], ys: Sequence[float], colour: str, dash: str = "") -> None:
         """Add a line through the points."""
-        points = " ".join(
-            f"{number(self.at_x(x))},{number(self.at_y(y))}" for x, y in zip(xs, ys, strict=True)
-        )
+        at = zip(map(self.at_x, xs), map(self.at_y, ys), strict=True)
+        points = " ".join(f"{number(x)},{number(y)}" for x, y in at)
         drawn = {"fill": "none", "stroke": colour, "stroke_width": 2.0, "stroke_linejoin": "round"}
-        self.add(
-            "polyline", points=points, **drawn | ({"stroke_dasharray": dash} if dash else {}) | more
-        )
+        dashes = {"stroke_dasharray": dash} if dash else {}
+        self.add("polyline", points=points, **drawn, **dashes)
 
     def rule(self, start: tuple[float, float], end: tuple[float, float], **more: object) -> None:
         """Add a straight line in the text colour, from (x, y) to (x, y)."""
+        (x1, y1), (x2, y2) = ((self.at_x(x), self.at_y(y)) for x, y in (start, end))
         drawn: dict[str, object] = {"stroke": "currentColor", "stroke_width": 1.0}
-        self.add(
-            "line",
-            x1=self.at_x(start[0]),
-            y1=self.at_y(start[1]),
-            x2=self.at_x(end[0]),
-            y2=self.at_y(end[1]),
-            **drawn | more,
-        )
+        self.add("line", x1=x1, y1=y1, x2=x2, y2=y2, **drawn | more)
 
     def dot(self, x: float, y: float, colour: str, *, radius: float = 4.0, **more: object) -> None:
         """Add a circle at a point."""
@@ -165,17 +149,10 @@ class Plot:
             width = 34.0 + LETTER * len(name)
             if x > self.left and x + width > WIDTH:
                 x, y = self.left, y + 18.0
-            dash = {"stroke_dasharray": dashes[i]} if dashes and dashes[i] else {}
-            self.add(
-                "line",
-                x1=x,
-                x2=x + 18.0,
-                y1=y - 4.0,
-                y2=y - 4.0,
-                stroke=colour,
-                stroke_width=4.0 if not dashes else 2.5,
-                **dash,
-            )
+            drawn = {"stroke": colour, "stroke_width": 2.5 if dashes else 4.0}
+            if dashes and dashes[i]:
+                drawn["stroke_dasharray"] = dashes[i]
+            self.add("line", x1=x, x2=x + 18.0, y1=y - 4.0, y2=y - 4.0, **drawn)
             self.text(x + 22.0, y, name)
             x += width
         self.bottom = y + 8.0 - self.top - self.frame_height
@@ -195,15 +172,6 @@ REST_COLOUR = NEUTRAL_COLOUR + "66"  # of all others: an area through which the 
 def solid(position: int) -> str:
     """Return the colour of the arm at a position."""
     return arm_style(position).colour
-
-
-def _dash(position: int) -> str:
-    return SVG_DASHES[arm_style(position).dashes]
-
-
-def _room_for(names: Sequence[str]) -> float:
-    """Return the width left of a frame for names."""
-    return 22.0 + LETTER * 1.1 * max((len(short_name(name)) for name in names), default=0)
 
 
 def marked_policy(name: str) -> Markup:
@@ -251,13 +219,9 @@ def interval_figure(
     ends = [end for row in rows for end in (row.low, row.high)] + ([] if line is None else [line])
     low, high = x or (min(ends), max(ends))
     pad = 0.0 if x else 0.05 * (high - low or 1.0)
-    plot = Plot(
-        (low - pad, high + pad),
-        (float(len(rows)), 0.0),
-        height=ROW * len(rows),
-        left=_room_for([row.name for row in rows]),
-        top=6.0,
-    )
+    left = 22.0 + LETTER * 1.1 * max((len(short_name(row.name)) for row in rows), default=0)
+    height = ROW * len(rows)
+    plot = Plot((low - pad, high + pad), (len(rows), 0.0), height=height, left=left, top=6.0)
     plot.axis_below(axis, grid=True)
     if line is not None:
         plot.rule((line, 0.0), (line, len(rows)), stroke_dasharray="4 3")
@@ -334,13 +298,12 @@ def density_figure(
     most = max(most, 1.0 / (high - low)) * 1.15
     plot = Plot((low, high), (0.0, most), height=150.0, top=28.0)
     plot.axis_left("density")
+    dashes = [SVG_DASHES[arm_style(i).dashes] for i in range(len(names))]
     for i, curve in enumerate(curves):
         shown = np.minimum(curve, most)
-        plot.line(x.tolist(), shown.tolist(), solid(i), dash=_dash(i))
+        plot.line(x.tolist(), shown.tolist(), solid(i), dashes[i])
     plot.axis_below(axis)
-    shown_names = [short_name(name) for name in names]
-    colours, dashes = ([f(i) for i in range(len(names))] for f in (solid, _dash))
-    plot.legend(shown_names, colours, dashes)
+    plot.legend([short_name(name) for name in names], list(map(solid, range(len(names)))), dashes)
     return plot.svg(label)
 
 
@@ -351,14 +314,3 @@ def _shown_means(kinds: Sequence[ArmModel]) -> tuple[float, float]:
         (least, most), (low, high) = kind.mean_range, kind.usual
         ends += [low if isinf(least) else least, high if isinf(most) else most]
     return min(ends), max(ends) if max(ends) > min(ends) else min(ends) + 1.0
-
-
-__all__ = [
-    "WIDTH",
-    "Interval",
-    "density_figure",
-    "interval_figure",
-    "marked_policy",
-    "share_figure",
-    "solid",
-]
