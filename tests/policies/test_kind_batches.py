@@ -94,7 +94,8 @@ def test_units_of_sums_are_pulls_of_sums() -> None:
         units = Problem.uniform(**shared, pulls_per_stage=8, unit=4, **one)
         pulls = Problem.uniform(**shared, pulls_per_stage=2, **other)
         found = solve(units)
-        assert found.upper_bound == solve(pulls).upper_bound
+        # what rounding may take depends on the number of pulls
+        assert found.upper_bound == pytest.approx(solve(pulls).upper_bound, rel=1e-11)
         policy = make_policy(units, "deco", solution=found)
         given = policy.allocate(State.parse("5/4,9/4", units))
         again = make_policy(pulls, "deco").allocate(State.parse("5/1,9/1", pulls))

@@ -37,7 +37,7 @@ def write_pdf(page: str, path: Path) -> None:
     assert browser is not None
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder, "report.html"), Path(folder, "report.pdf")
-        source.write_text(page, encoding="utf-8")
+        write_whole(source, page)
         as_root = hasattr(os, "geteuid") and os.geteuid() == 0
         options = ["--headless", "--disable-gpu", "--no-pdf-header-footer"]
         options += ["--no-sandbox"] * as_root  # browsers refuse their sandbox to root
