@@ -7,11 +7,10 @@ the prices.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from ..policies import GreedyPolicy, Policy
 from ..policies.kernels.episodes import NO_ACTION, Episodes
@@ -34,43 +33,83 @@ def has_loops(turns: Turns, problem: Problem) -> bool:
     return compiled and problem.single_binary and not problem.may_wait
 
 
-class _Player:
-    """Policy that plays from the end of the player before up to stage `until`."""
+def play_blocks(
+    turns: Turns,
+    world: World,
+    gap: GapTerms | None,
+    workers: int | None,
+    steps: Steps,
+    played: Played,
+) -> None:
+    """Play all draws of a world; where a policy's stages end, the next one takes over."""
+    spans = list(_spans(turns, world.problem, gap is not None))
+    with pool(worker_count(workers)) as threads:
+        for wave in _waves(world, max(last - first for _, first, last in spans)):
+            runs = [_Run(world.chunk(number)) for number in wave]
+            for policy, first, last in spans:
+                preparing = Stopwatch()
+                table = _policy_table(policy, first, last)
+                terms = None if gap is None else _gap_tables(gap, first, last)
+                block = _Block(world, played, policy, first, last, table, terms)
+                block.play(_Run(runs[0].chunk.without_draws()))  # load kernels
+                played.preparation_seconds += preparing.seconds()
+                playing = Stopwatch()
+                for run, _ in zip(runs, threads.each(block.run, runs), strict=True):
+                    steps.add(len(run.episodes.pulls) * (last - first))
+                played.seconds += playing.seconds()
+            for run in runs:
+                _close(run, world, played)
 
-    def __init__(self, policy: Policy, until: int) -> None:
-        self.policy, self.until = policy, until
-        self.problem: Problem = policy.problem
-        self._rule = tie_tolerance(self.problem), *TIE_SIGNS[policy.ties]
-        self._group, self._pulls = self.problem.group_of_arm, self.problem.pulls.astype(np.int64)
 
-    def table(self, first: int, last: int) -> Floats | None:
-        """Return indices of a block, where the policy is played by them."""
-        if first >= self.problem.horizon and self.policy.has_loop:
-            return _block_table(GreedyPolicy(self.problem).stage_index, self.problem, first, last)
-        if self.policy.has_loop:
-            return None
-        steady = self.is_steady(first, last)
-        return _block_table(self.policy.stage_index, self.problem, first, last, steady=steady)
+# -- blocks of stages ---------------------------------------------------------------------------
 
-    def is_steady(self, first: int, last: int) -> bool:
-        """Whether one table of indices serves all these stages, none of them a deployment."""
-        planned = last <= self.problem.horizon and not self.problem.has_windows
-        return not self.policy.has_loop and planned and self.policy.is_steady(first, last)
 
-    def play(
-        self,
-        episodes: Episodes,
-        first: int,
-        last: int,
-        table: Floats | None,
-        rng: np.random.Generator,
-    ) -> None:
-        """Play the stages first..last-1 of a chunk."""
-        if table is None:
-            self.policy.play(episodes, first, last, rng)
-            return
-        counts = self._pulls[first:last]
-        play_indices(episodes, table, last - 1, self._group, counts, *self._rule, rng)
+def _spans(turns: Turns, problem: Problem, with_gap: bool) -> Iterator[tuple[Policy, int, int]]:
+    """Return runs of stages of one policy; the deployment is one by itself."""
+    first = 0
+    for policy, until in turns:
+        groups = max(len(problem.groups), len(policy.problem.groups))
+        bytes_of_stage = 3 * 8 * groups * slab_size(problem.stages - 1)
+        longest = max(1, min(LONGEST_BLOCK, BLOCK_BYTES // bytes_of_stage))
+        planned = min(until, problem.horizon)
+        alike = policy.has_loop or _is_steady(policy, first, planned)
+        if alike and not with_gap:  # no table to make, or one: all in one go
+            longest = problem.stages
+        for end in (planned, problem.stages) if policy is turns[-1][0] else (planned,):
+            while first < end:
+                last = min(first + longest, end)
+                yield policy, first, last
+                first = last
+
+
+def _waves(world: World, stages: int) -> Iterator[range]:
+    """Yield numbers of chunks that are played together, in blocks of up to `stages` stages."""
+    problem = world.problem
+    bytes_of_episode = 32 * problem.n_arms + 4 * int(problem.pulls.max()) * stages
+    bytes_of_chunk = min(CHUNK, world.draws) * world.per_draw * bytes_of_episode
+    refuse_over(
+        bytes_of_chunk, f"{CHUNK} draws of {world.per_draw} episodes", "use fewer episodes per draw"
+    )
+    size = max(1, WAVE_BYTES // bytes_of_chunk)
+    for first in range(0, world.number_of_chunks, size):
+        yield range(first, min(first + size, world.number_of_chunks))
+
+
+def _is_steady(policy: Policy, first: int, last: int) -> bool:
+    """Whether one table of indices serves all these stages, none of them a deployment."""
+    planned = last <= policy.problem.horizon and not policy.problem.has_windows
+    return not policy.has_loop and planned and policy.is_steady(first, last)
+
+
+def _policy_table(policy: Policy, first: int, last: int) -> Floats | None:
+    """Return indices of a block, where the policy is played by them."""
+    problem = policy.problem
+    if not policy.has_loop:
+        steady = _is_steady(policy, first, last)
+        return _block_table(policy.stage_index, problem, first, last, steady=steady)
+    if first >= problem.horizon:
+        return _block_table(GreedyPolicy(problem).stage_index, problem, first, last)
+    return None
 
 
 def _block_table(
@@ -99,117 +138,23 @@ def _block_table(
 
 def _gap_tables(gap: GapTerms, first: int, last: int) -> tuple[Floats, Floats]:
     """Return gap terms of pulled and unpulled states in a block of stages; see `book_gap`."""
-    groups, states = len(gap.problem.groups), slab_size(last - 1)
-    refuse_over(
-        16.0 * groups * states * (last - first),
-        f"gap terms at stage {last - 1}",
-        "shorten the horizon",
-    )
-    short = np.empty((groups, states, last - first))
-    rest = np.zeros((groups, states, last - first + 1))
+    shape = len(gap.problem.groups), slab_size(last - 1), last - first
+    refuse_over(16.0 * np.prod(shape), f"gap terms at stage {last - 1}", "shorten the horizon")
+    short, rest = np.empty(shape), np.zeros((*shape[:2], shape[2] + 1))
     for t in range(first, last):
         tell(Progress("tables of gap terms", t, gap.problem.stages))
         lay_out_gap(gap.stage_index(t), float(gap.prices[t]), t, t - first, last - 1, short, rest)
     return short, rest
 
 
-@dataclass(eq=False)
 class _Run:
-    """Chunk of draws that is being played."""
+    """Chunk of draws that is being played, before any pull."""
 
-    chunk: Chunk
-    episodes: Episodes
-    rng: np.random.Generator
-    seen: tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]  # states that the gap has reached
-    regret: Floats  # (draws,) so far
-    room: npt.NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
-
-    @classmethod
-    def of(cls, chunk: Chunk) -> _Run:
-        """Return the state before any pull."""
-        episodes = chunk.episodes(0, 1)
-        counts = episodes.pulls.copy(), episodes.good.copy()
-        return cls(chunk, episodes, chunk.rng(), counts, np.zeros(len(chunk.weights)))
-
-    def empty(self) -> _Run:
-        """Return the episodes without draws, to play through without any effect."""
-        part = self.chunk
-        none = replace(part, means=part.means[:0], weights=part.weights[:0], keys=part.keys[:0])
-        return _Run.of(none)
-
-    def with_room(self, stages: int, pulls: int) -> Episodes:
-        """Return the episodes with room for the actions of a block."""
-        shape = (len(self.episodes.pulls), stages, pulls)
-        size = int(np.prod(shape))
-        if self.room.size < size:
-            self.room = np.empty(size, np.int32)
-        self.room[:size] = NO_ACTION
-        return self.episodes._replace(actions=self.room[:size].reshape(shape))
-
-
-def play_blocks(
-    turns: Turns,
-    world: World,
-    gap: GapTerms | None,
-    workers: int | None,
-    steps: Steps,
-    played: Played,
-) -> None:
-    """Play all draws of a world; where a player's stages end, the next one takes over."""
-    players = [_Player(*turn) for turn in turns]
-    blocks = list(_blocks(players, world.problem, gap is not None))
-    with pool(worker_count(workers)) as threads:
-        for wave in _waves(world, max(last - first for _, first, last in blocks)):
-            runs = [_Run.of(world.chunk(number)) for number in wave]
-            for player, first, last in blocks:
-                preparing = Stopwatch()
-                table = player.table(first, last)
-                terms = None if gap is None else _gap_tables(gap, first, last)
-                block = _Block(world, player, first, last, table, terms, played)
-                block.run(runs[0].empty(), warming=True)  # kernels load before the clock runs
-                played.preparation_seconds += preparing.seconds()
-                playing = Stopwatch()
-                for run, _ in zip(runs, threads.each(block.run, runs), strict=True):
-                    steps.add(len(run.episodes.pulls) * (last - first))
-                played.seconds += playing.seconds()
-            for run in runs:
-                _close(run, world, played)
-
-
-def _blocks(
-    players: Sequence[_Player], problem: Problem, with_gap: bool
-) -> Iterator[tuple[_Player, int, int]]:
-    """Return runs of stages of one player; the deployment is one by itself."""
-    first = 0
-    for player in players:
-        groups = max(len(problem.groups), len(player.problem.groups))
-        bytes_of_stage = 3 * 8 * groups * slab_size(problem.stages - 1)
-        longest = max(1, min(LONGEST_BLOCK, BLOCK_BYTES // bytes_of_stage))
-        planned = min(player.until, problem.horizon)
-        alike = player.policy.has_loop or player.is_steady(first, planned)
-        if alike and not with_gap:  # no table to make, or one: all in one go
-            longest = problem.stages
-        ends = [planned]
-        if player is players[-1]:
-            ends = [ends[0], problem.stages]
-        for end in ends:
-            while first < end:
-                last = min(first + longest, end)
-                yield player, first, last
-                first = last
-
-
-def _waves(world: World, stages: int) -> Iterator[range]:
-    """Yield numbers of chunks that are played together, in blocks of up to `stages` stages."""
-    problem = world.problem
-    bytes_of_episode = 32 * problem.n_arms + 4 * int(problem.pulls.max()) * stages
-    bytes_of_chunk = min(CHUNK, world.draws) * world.per_draw * bytes_of_episode
-    refuse_over(
-        bytes_of_chunk, f"{CHUNK} draws of {world.per_draw} episodes", "use fewer episodes per draw"
-    )
-    size = max(1, WAVE_BYTES // bytes_of_chunk)
-    for first in range(0, world.number_of_chunks, size):
-        yield range(first, min(first + size, world.number_of_chunks))
+    def __init__(self, chunk: Chunk) -> None:
+        self.chunk, self.rng, self.episodes = chunk, chunk.rng(), chunk.episodes(0, 1)
+        # states that the gap has reached, and the regret of each draw so far
+        self.reached = self.episodes.pulls.copy(), self.episodes.good.copy()
+        self.regret = np.zeros(len(chunk.weights))
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,42 +162,49 @@ class _Block:
     """Block of stages, the same for all chunks."""
 
     world: World
-    player: _Player
+    played: Played
+    policy: Policy
     first: int
     last: int
     table: Floats | None
     gap: tuple[Floats, Floats] | None  # tables that its terms are read from
-    played: Played
 
-    def run(self, run: _Run, *, warming: bool = False) -> None:
-        """Play the block in one chunk and book what came of it; nothing is booked of no draws."""
+    def play(self, run: _Run) -> Episodes:
+        """Play the block in one chunk."""
+        stages, pulls = self.last - self.first, round(self.world.problem.pulls[self.first])
+        actions = np.full((len(run.episodes.pulls), stages, pulls), NO_ACTION, np.int32)
+        episodes = run.episodes._replace(actions=actions)
+        if self.table is None:
+            self.policy.play(episodes, self.first, self.last, run.rng)
+            return episodes
+        problem = self.policy.problem
+        counts = problem.pulls.astype(np.int64)[self.first : self.last]
+        rule = tie_tolerance(problem), *TIE_SIGNS[self.policy.ties]
+        most, groups = self.last - 1, problem.group_of_arm
+        play_indices(episodes, self.table, most, groups, counts, *rule, run.rng)
+        return episodes
+
+    def run(self, run: _Run) -> None:
+        """Play the block in one chunk and book what came of it."""
         world, played, stages = self.world, self.played, slice(self.first, self.last)
-        episodes = run.with_room(self.last - self.first, round(world.problem.pulls[self.first]))
-        self.player.play(episodes, self.first, self.last, self.table, run.rng)
-        mine = slice(0, 0) if warming else world.place(run.chunk.number)
+        episodes, mine = self.play(run), world.place(run.chunk.number)
         base = np.ascontiguousarray(world.base[:, stages])
         factor = np.ascontiguousarray(world.factor[:, stages])
         means = np.zeros((len(run.chunk.weights), self.last - self.first))
         deployed = self.first >= world.problem.horizon
         book(episodes, base + factor, base, deployed, played.reward[mine], means)
         played.predicted[mine] += self._predicted(episodes) if deployed else means.sum(axis=1)
-        if played.record is not None and not warming:
+        if played.record is not None:
             first = mine.start * world.per_draw
             played.record.add_actions(first, episodes, self.first, base, factor, deployed)
         if self.gap is not None:
-            self._book_gap(run, episodes, mine)
-        if not warming:
-            played.book_stages(world, run.chunk, stages, means, run.regret)
-
-    def _book_gap(self, run: _Run, episodes: Episodes, mine: slice) -> None:
-        assert self.gap is not None
-        group, most = self.world.problem.group_of_arm, self.last - 1
-        if self.played.gap_terms is not None:
-            terms = np.zeros((len(run.chunk.weights), self.last - self.first, 2))
-            book_gap_stages(episodes, *run.seen, *self.gap, most, group, terms)
-            stages = slice(self.first, self.last)
-            self.played.book_gap_terms(self.world, run.chunk, stages, terms)
-        book_gap(episodes, *run.seen, *self.gap, most, group, self.played.gap[mine])
+            shared = (*run.reached, *self.gap, self.last - 1, world.problem.group_of_arm)
+            if played.gap_terms is not None:
+                terms = np.zeros((*means.shape, 2))
+                book_gap_stages(episodes, *shared, terms)
+                played.book_gap_terms(world, run.chunk, stages, terms)
+            book_gap(episodes, *shared, played.gap[mine])
+        played.book_stages(world, run.chunk, stages, means, run.regret)
 
     def _predicted(self, episodes: Episodes) -> Floats:
         """Return rewards of deployed arms by posterior means, summed over the episodes of a draw.
@@ -280,6 +232,5 @@ def _close(run: _Run, world: World, played: Played) -> None:
         if terminal is not None:
             n, g = run.episodes.pulls[:, arm].astype(np.int64), run.episodes.good[:, arm]
             last = terminal[n * (n + 1) // 2 + g].reshape(-1, world.per_draw).sum(axis=1)
-            played.reward[mine] += last
-            played.mean_reward[mine] += last
-            played.predicted[mine] += last
+            for sums in (played.reward, played.mean_reward, played.predicted):
+                sums[mine] += last

@@ -14,7 +14,7 @@ classes, own states and counts it is computed from the key of that arm in that e
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
@@ -85,6 +85,10 @@ class Chunk:
     def rng(self) -> np.random.Generator:
         """Return the generator of a policy."""
         return np.random.Generator(np.random.SFC64(self.seed))
+
+    def without_draws(self) -> Chunk:
+        """Return the chunk without any draw."""
+        return replace(self, means=self.means[:0], weights=self.weights[:0], keys=self.keys[:0])
 
     def episodes(self, stages: int, pulls: int) -> Episodes:
         """Return episodes of good and bad outcomes before any pull, with room for some actions."""
