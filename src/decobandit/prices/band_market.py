@@ -16,7 +16,7 @@ from .kernels.flow import fill, finish, move, offer, relaxed_leg
 from .kernels.pricing import Bands, band_leg, begin, bid, reach_leg, step, value_leg
 from .kernels.rounds import clearing_leg, price_leg, stage_price, stage_sale
 from .kernels.smooth import AROUND, soft_clearing, soft_flow, soft_pass, states_before
-from .market import Flow, KnownMeans, Level, Market, RoughBounds, rough_lower, rough_upper
+from .market import Flow, KnownMeans, Level, Market, rough_lower, rough_upper
 
 STATES_IN_STEP = 640_000  # of a stage; from here on, threads that meet at every stage are faster
 FULL_BAND_STATES = 1_000_000  # below this, storing every state is fastest
@@ -122,11 +122,11 @@ class BandMarket(Market):
         )
         return BandMarket(arms, self.pulls[stages_left], stages, workers=self.workers)
 
-    def rough_bounds(self, prices: Floats) -> RoughBounds:
+    def rough_bounds(self, prices: Floats) -> tuple[Floats, float, float]:
         """Return bounds that need no pass, by default at prices for known success probabilities."""
         arms, pulls = self.arms, self.pulls
         mu = prices if prices.size else KnownMeans(arms).prices(pulls)
-        return RoughBounds(mu, rough_upper(arms, pulls, mu), rough_lower(arms, pulls))
+        return mu, rough_upper(arms, pulls, mu), rough_lower(arms, pulls)
 
     # Bands
 

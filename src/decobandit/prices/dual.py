@@ -375,9 +375,10 @@ def _certify(search: Search) -> None:
         rough = market.rough_bounds(search.prices)
         if rough is None:
             raise KeyboardInterrupt
-        if rough.upper < search.upper:
-            search.upper, search.prices = rough.upper, rough.prices
-        search.saw_bound(rough.lower)
+        prices, upper, lower = rough
+        if upper < search.upper:
+            search.upper, search.prices = upper, prices
+        search.saw_bound(lower)
         return
     if not search.prices.size:
         search.saw_value(market.reprice())

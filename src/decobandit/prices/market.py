@@ -50,14 +50,6 @@ class Smoothed(Protocol):
         """Return a flow near that of the last prices that spends all pulls, and its charge."""
 
 
-class RoughBounds(NamedTuple):
-    """Prices, and bounds on the minimum of the dual; the upper one is at least the dual there."""
-
-    prices: Floats
-    upper: float
-    lower: float
-
-
 class Level(NamedTuple):
     """A coarser market that a search starts from: fewer stages, or fewer states."""
 
@@ -110,8 +102,11 @@ class Market(ABC):
     def release(self) -> None:
         """Free all tables; no pass may follow."""
 
-    def rough_bounds(self, prices: Floats) -> RoughBounds | None:
-        """Return bounds that need no pass, if there are any."""
+    def rough_bounds(self, prices: Floats) -> tuple[Floats, float, float] | None:
+        """Return prices, an upper and a lower bound that need no pass, if there are any.
+
+        The upper bound is at least the dual at the prices.
+        """
         return None
 
     def remember_around(self, mu: Floats) -> None:  # noqa: B027  # not needed where all is kept
