@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as version_of
-from typing import Annotated, Any
-from urllib.parse import quote
+from typing import Annotated, Any, TypeVar
+from urllib.parse import urlencode
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from fastapi.responses import HTMLResponse, JSONResponse, StreamingResponse
@@ -46,6 +46,7 @@ from ..request_context import Principal
 from . import figures
 from .rendering import Form, PageRoute, Sent, go, page, page_of
 
+T = TypeVar("T")
 PLOTLY = "plotly.min.js"
 LATEST_OUTCOMES = 5  # that can be corrected where the trial is run; others on their own page
 MAX_WAITING = 10  # pending allocations where the trial is run, the oldest first, page by page
@@ -60,7 +61,52 @@ def _trial(request: Request, trial: Annotated[str, Path(max_length=100)]) -> tri
     return trials.open_trial(trial, db=request.app.state.store)
 
 
-Opened = Annotated[trials.Trial, Depends(_trial)]
+@dataclass(frozen=True)
+class Visit:
+    """A request about a trial."""
+
+    request: Request
+    trial: trials.Trial
+
+    @property
+    def caller(self) -> Principal:
+        principal: Principal = self.request.state.principal
+        return principal
+
+    def page(self, template: str, code: int = 200, /, **values: Any) -> Response:
+        return page(self.request, template, code, trial=self.trial, **values)
+
+    def saw(self) -> None:
+        """Record in the access log who saw results."""
+        what = self.request.scope["route"].name
+        self.request.state.recorder.saw(self.caller, self.trial, what)
+
+    def report(self, control: str = "") -> trials.TrialReport:
+        """Return the report; few requests at a time read a whole log."""
+        state = self.request.app.state
+        with state.record_readers.one(self.caller.name):
+            return self.trial.report(control=control or None, late_after=state.limits.stale_after)
+
+    def change(self, change: Callable[..., T], form: Form, *args: Any, **more: Any) -> T:
+        """Make a change of the trial that a form asks for."""
+        return change(*args, **{"key": form.key} | more, by=self.caller.name)
+
+    def go(self, address: str = "", **query: str) -> Response:
+        """Return a redirection to a page of the trial."""
+        return go(f"/trials/{self.trial.id}{address}{'?' if query else ''}{urlencode(query)}")
+
+
+def _visit(request: Request, trial: Annotated[trials.Trial, Depends(_trial)]) -> Visit:
+    return Visit(request, trial)
+
+
+def _seen(visit: Annotated[Visit, Depends(_visit)]) -> Visit:
+    visit.saw()
+    return visit
+
+
+Visited = Annotated[Visit, Depends(_visit)]
+Seen = Annotated[Visit, Depends(_seen)]
 AllocationId = Annotated[str, Path(max_length=100)]
 Control = Annotated[str, Query(max_length=100)]
 OfSegment = Annotated[str, Query(max_length=100)]
@@ -72,8 +118,7 @@ OfSegment = Annotated[str, Query(max_length=100)]
 @router.get("")
 @allow(*EVERYBODY)
 def run(
-    request: Request,
-    trial: Opened,
+    visit: Visited,
     now: str = "",
     done: str = "",
     find: Annotated[str, Query(max_length=100)] = "",
@@ -83,7 +128,7 @@ def run(
 
     `find`, `page`: which of the pending allocations are shown.
     """
-    return _run_page(request, trial, now, done, find, number)
+    return _run_page(visit, now, done, find, number)
 
 
 @dataclass(frozen=True)
@@ -99,17 +144,17 @@ class Refused:
 
 
 def _run_page(
-    request: Request,
-    trial: trials.Trial,
+    visit: Visit,
     now: str = "",
     done: str = "",
     find: str = "",
     number: int = 1,
     refused: Refused | None = None,
 ) -> Response:
-    caller, ledger = request.state.principal, trial.read()
+    request, trial, caller = visit.request, visit.trial, visit.caller
+    ledger = trial.read()
     full, numbers, codes = trial.status_at(ledger), _numbers(caller, ledger), trial.codes
-    saw(request, trial)
+    visit.saw()
     first = "" if refused is None else refused.allocation
     pending = [_shown_to(caller, slot, trial) for slot in full.open]
     alone = not done and not find and len(pending) == 1
@@ -126,14 +171,12 @@ def _run_page(
     ended = full.finished or full.stopped is not None
     over = (ended or full.state != "running") and not caller.blinded
     stale = stale_ids(ledger.since, request.app.state.limits.stale_after)
-    return page(
-        request,
+    return visit.page(
         "run.html.j2",
         200 if refused is None else refused.status,
         refused=refused,
         models={(codes[arm] if caller.blinded else arm): ledger.kinds[arm] for arm in ledger.kinds},
         upcoming=_upcoming(full),
-        trial=trial,
         finished=ended,
         state=full.state,
         now=current,
@@ -142,7 +185,7 @@ def _run_page(
         find=find,
         browsing="find" in request.query_params or "page" in request.query_params,
         over=over,
-        **(result_cards(report_for(request, trial)) if over else {}),
+        **(result_cards(visit.report()) if over else {}),
         stale={allocation: ledger.since[allocation] for allocation in stale},
         kinds=kinds,
         said=_confirmation(before, numbers.get(done, ""), kinds, blinded=caller.blinded),
@@ -188,12 +231,6 @@ def _shown_to(caller: Principal, slot: trials.Allocation, trial: trials.Trial) -
     )
 
 
-def saw(request: Request, trial: trials.Trial) -> None:
-    """Record in the access log who saw results."""
-    what = request.scope["route"].name
-    request.state.recorder.saw(request.state.principal, trial, what)
-
-
 def _confirmation(
     slot: trials.Allocation | None,
     number: int | str,
@@ -221,89 +258,70 @@ def models_of_slots(ledger: Ledger) -> dict[str, ArmModel]:
     return {slot.id: ledger.kinds[slot.arm] for slot in slots if slot.arm is not None}
 
 
-def _done(trial: trials.Trial, slot: trials.Allocation) -> Response:
-    return go(f"/trials/{trial.id}?done={quote(slot.id)}")
-
-
 @router.post("/ask")
 @allow("admin", "operator")
-def ask(request: Request, trial: Opened, form: Sent) -> Response:
+def ask(visit: Visited, form: Sent) -> Response:
     """Allocate the next slot."""
-    slot = trial.ask(
-        subject=form.text("subject"),
-        segment=form.text("segment"),
-        note=form.text("note"),
-        key=form.key,
-        by=request.state.principal.name,
-    )
-    return go(f"/trials/{trial.id}?now={quote(slot.id)}") if slot.pulls else _done(trial, slot)
+    texts = {name: form.text(name) for name in ("subject", "segment", "note")}
+    slot = visit.change(visit.trial.ask, form, **texts)
+    return visit.go(now=slot.id) if slot.pulls else visit.go(done=slot.id)
 
 
 @router.post("/allocations/{allocation}/tell")
 @allow("admin", "operator")
-def tell(request: Request, trial: Opened, allocation: AllocationId, form: Sent) -> Response:
+def tell(visit: Visited, allocation: AllocationId, form: Sent) -> Response:
     """Record outcomes: of a single pull, or counts by arm."""
-    by_code = request.state.principal.blinded and not form.all("outcome")
-    return _recorded(request, trial, allocation, form, partial(trial.tell, by_code=by_code))
+    by_code = visit.caller.blinded and not form.all("outcome")
+    return _recorded(visit, allocation, form, partial(visit.trial.tell, by_code=by_code))
 
 
 @router.post("/allocations/{allocation}/correct")
 @allow("admin")
-def correct(request: Request, trial: Opened, allocation: AllocationId, form: Sent) -> Response:
+def correct(visit: Visited, allocation: AllocationId, form: Sent) -> Response:
     """Correct recorded outcomes, with a reason."""
 
     def change(*outcomes: Any, **more: Any) -> trials.Allocation:
-        return trial.correct(*outcomes, reason=form.reason, **more)
+        return visit.trial.correct(*outcomes, reason=form.reason, **more)
 
-    return _recorded(request, trial, allocation, form, change)
+    return _recorded(visit, allocation, form, change)
 
 
 def _recorded(
-    request: Request,
-    trial: trials.Trial,
-    allocation: str,
-    form: Form,
-    change: Callable[..., trials.Allocation],
+    visit: Visit, allocation: str, form: Form, change: Callable[..., trials.Allocation]
 ) -> Response:
-    by = request.state.principal.name
     if form.all("outcome"):
-        outcome = trial.typed(allocation, form.one("outcome"))
+        outcome = visit.trial.typed(allocation, form.one("outcome"))
         # a form may give any outcome: another one is another request, with another key
         key = None if form.key is None else f"{form.key}-{form.one('outcome')}"[:MAX_KEY]
-        return _done(trial, change(allocation, outcome, key=key, by=by))
+        return visit.go(done=visit.change(change, form, allocation, outcome, key=key).id)
     try:
-        return _done(trial, change(allocation, _counts(form), key=form.key, by=by))
+        return visit.go(done=visit.change(change, form, allocation, _counts(form)).id)
     except (trials.TrialError, ApiError) as error:
-        return _refused(request, trial, error, allocation, form)
+        return _refused(visit, error, allocation, form)
 
 
 @router.post("/allocations/{allocation}/cancel")
 @allow("admin", "operator")
-def cancel(request: Request, trial: Opened, allocation: AllocationId, form: Sent) -> Response:
+def cancel(visit: Visited, allocation: AllocationId, form: Sent) -> Response:
     """Cancel an allocation, with a reason."""
-    by = request.state.principal.name
-    slot = trial.cancel(allocation, reason=form.reason, key=form.key, by=by)
-    return _done(trial, slot)
+    slot = visit.change(visit.trial.cancel, form, allocation, reason=form.reason)
+    return visit.go(done=slot.id)
 
 
 def _refused(
-    request: Request,
-    trial: trials.Trial,
-    error: trials.TrialError | ApiError,
-    allocation: str,
-    form: Form,
+    visit: Visit, error: trials.TrialError | ApiError, allocation: str, form: Form
 ) -> Response:
     """Show the page with the refused form, or without it if it is gone."""
     if isinstance(error, trials.TrialError):
-        error = trial_error(error, blinded=request.state.principal.blinded)
+        error = trial_error(error, blinded=visit.caller.blinded)
     if error.status_code == 404:
         raise error
     typed = {arm: (text, "") for arm, text in _fields(form, "other", "seen")}
     typed |= {arm: (good, all_) for arm, good, all_ in _fields(form, "arm", "good", "pulls")}
     why = str(error.detail).removeprefix("counts: ")
-    what = request.scope["route"].name
+    what = visit.request.scope["route"].name
     fields = (what, allocation, why, error.status_code, typed, form.one("reason"))
-    return _run_page(request, trial, refused=Refused(*fields))
+    return _run_page(visit, refused=Refused(*fields))
 
 
 def _counts(form: Form) -> dict[str, str]:
@@ -339,23 +357,19 @@ def _outcome(kind: ArmModel, outcome: Outcome) -> str:
 @router.get("/allocations")
 @allow("admin", "viewer")
 def allocations(
-    request: Request,
-    trial: Opened,
+    visit: Seen,
     after: Annotated[str | None, Query(max_length=100)] = None,
     state: AllocationState | None = None,
     find: Annotated[str, Query(max_length=100)] = "",
 ) -> Response:
     """Allocations in the order in which they were made; administrators correct outcomes here."""
-    settings = request.app.state
-    saw(request, trial)
-    ledger = trial.read()
+    limits = visit.request.app.state.limits
+    ledger = visit.trial.read()
     numbers = numbers_of(ledger)
     listed = {slot.id: slot for slot in matching(ledger.allocations.values(), numbers, find)}
     listing = page_of_allocations(listed, after=after, limit=ALLOCATIONS_PER_PAGE, state=state)
-    return page(
-        request,
+    return visit.page(
         "allocations.html.j2",
-        trial=trial,
         allocations=listing.items,
         next=listing.next,
         first=after is None,
@@ -365,7 +379,7 @@ def allocations(
         kinds=models_of_slots(ledger),
         models=ledger.kinds,
         since=ledger.since,
-        stale=set(stale_ids(ledger.since, settings.limits.stale_after)),
+        stale=set(stale_ids(ledger.since, limits.stale_after)),
     )
 
 
@@ -374,19 +388,17 @@ def allocations(
 
 @router.get("/why")
 @allow("admin", "viewer")
-def why(request: Request, trial: Opened, segment: OfSegment = "") -> Response:
+def why(visit: Seen, segment: OfSegment = "") -> Response:
     """Show the numbers behind the next decision, and the bounds; of one segment at a time."""
-    saw(request, trial)
+    trial = visit.trial
     ledger = _part(trial.read(), segment)
     status = trial.status_at(ledger)
     try:
         query = f"?v={version_of('plotly')}"
     except PackageNotFoundError:
         query = ""
-    answer = page(
-        request,
+    answer = visit.page(
         "why.html.j2",
-        trial=trial,
         status=status,
         binary=trial.problem.is_binary,
         segment=ledger.segment,
@@ -411,14 +423,10 @@ def _part(ledger: Ledger, segment: str) -> Ledger:
 @router.get("/why.json")
 @allow("admin", "viewer")
 async def why_figures(
-    request: Request,
-    trial: Opened,
-    dark: bool = False,
-    expected: bool = False,
-    segment: OfSegment = "",
+    visit: Seen, dark: bool = False, expected: bool = False, segment: OfSegment = ""
 ) -> Response:
     """Show the figures; `expected` adds the expected loss of the policy, which is slower."""
-    saw(request, trial)
+    request, trial = visit.request, visit.trial
     ledger = _part(await run_in_threadpool(trial.read), segment)
     settings = ledger.settings
     if expected and has_episode(settings) and settings.tables_hash not in _expected_losses:
@@ -454,7 +462,7 @@ async def audit(
         trial, values, log = await run_in_threadpool(_log, request, name, number, check)
     except trials.Damaged:
         return await run_in_threadpool(_damaged, request, name)
-    saw(request, trial)
+    Visit(request, trial).saw()
     if log:
         values["replayed"] = await state.long_work.run(request, "replay", replayed, log)
     return await run_in_threadpool(page, request, "audit.html.j2", **values)
@@ -524,10 +532,10 @@ def _summary(event: trials.Event, ledger: Ledger) -> str:
 @router.get("/export.json")
 @router.get("/export.csv")
 @allow("admin", "viewer")
-def export(request: Request, trial: Opened) -> Response:
+def export(visit: Visited) -> Response:
     """Export the whole trial as JSON, or one row per allocation as CSV."""
-    kind = request.url.path.rpartition(".")[2]
-    caller, readers = request.state.principal, request.app.state.record_readers
+    request, trial, caller = visit.request, visit.trial, visit.caller
+    kind, readers = request.url.path.rpartition(".")[2], request.app.state.record_readers
     request.state.recorder.exported(caller, trial, kind)
     text = readers.text(caller.name, trial.export_text if kind == "json" else trial.outcomes_text)
     media = "application/json" if kind == "json" else "text/csv; charset=utf-8"
@@ -536,13 +544,6 @@ def export(request: Request, trial: Opened) -> Response:
 
 
 # -- results -------------------------------------------------------------------------------------
-
-
-def report_for(request: Request, trial: trials.Trial, control: str = "") -> trials.TrialReport:
-    """Return the report; few requests at a time read a whole log."""
-    state = request.app.state
-    with state.record_readers.one(request.state.principal.name):
-        return trial.report(control=control or None, late_after=state.limits.stale_after)
 
 
 def result_cards(report: trials.TrialReport) -> dict[str, Any]:
@@ -558,19 +559,16 @@ def result_cards(report: trials.TrialReport) -> dict[str, Any]:
 
 @router.get("/results")
 @allow("admin", "viewer")
-def results(request: Request, trial: Opened, control: Control = "") -> Response:
+def results(visit: Seen, control: Control = "") -> Response:
     """Rates, intervals, P(best), shares over time."""
-    saw(request, trial)
-    cards = result_cards(report_for(request, trial, control))
-    return page(request, "results.html.j2", trial=trial, **cards)
+    return visit.page("results.html.j2", **result_cards(visit.report(control)))
 
 
 @router.get("/report")
 @allow("admin", "viewer")
-def report(request: Request, trial: Opened, control: Control = "") -> Response:
+def report(visit: Seen, control: Control = "") -> Response:
     """Return the report as one self-contained page."""
-    saw(request, trial)
-    text = trial_page(report_for(request, trial, control))
+    text = trial_page(visit.report(control))
     # its styles are in its text, so that it can be saved
     return HTMLResponse(text, headers={"Content-Security-Policy": INLINE_STYLES})
 
@@ -578,69 +576,56 @@ def report(request: Request, trial: Opened, control: Control = "") -> Response:
 # -- lifecycle -----------------------------------------------------------------------------------
 
 
-def _changed(
-    request: Request,
-    trial: trials.Trial,
-    change: Callable[..., object],
-    form: Form,
-    reason: str | None,
-) -> Response:
-    change(reason=reason, key=form.key, by=request.state.principal.name)
-    return go(f"/trials/{trial.id}")
-
-
 def _lifecycle(verb: str, needs_reason: bool) -> Callable[..., Response]:
-    def change(request: Request, trial: Opened, form: Sent) -> Response:
+    def change(visit: Visited, form: Sent) -> Response:
         reason = form.reason if needs_reason else form.text("reason")
-        return _changed(request, trial, getattr(trial, verb), form, reason)
+        visit.change(getattr(visit.trial, verb), form, reason=reason)
+        return visit.go()
 
     return allow("admin")(change)
 
 
 _NEED_REASONS = {"close": False, "reopen": True, "archive": False, "lock": False, "unlock": True}
 for _verb, _needs_reason in _NEED_REASONS.items():
-    router.add_api_route(
-        f"/{_verb}", _lifecycle(_verb, _needs_reason), methods=["POST"], name=_verb
-    )
+    _endpoint = _lifecycle(_verb, _needs_reason)
+    router.add_api_route(f"/{_verb}", _endpoint, methods=["POST"], name=_verb)
 
 
 @router.post("/review")
 @allow("admin", "viewer")
-def review(request: Request, trial: Opened, form: Sent) -> Response:
+def review(visit: Visited, form: Sent) -> Response:
     """Record that the audit trail was reviewed up to an event."""
     number = form.one("up_to")
     up_to = int(number) if is_count(number) else -1  # refused by the trial
-    trial.review(up_to=up_to, note=form.text("note"), key=form.key, by=request.state.principal.name)
-    return go(f"/trials/{trial.id}/audit")
+    visit.change(visit.trial.review, form, up_to=up_to, note=form.text("note"))
+    return visit.go("/audit")
 
 
 @router.post("/arms")
 @allow("admin")
-def arms(request: Request, trial: Opened, form: Sent) -> Response:
+def arms(visit: Visited, form: Sent) -> Response:
     """Let an arm, as in a problem file, join from the next stage on."""
-    request.app.state.limits.check_arms(trial.problem.n_arms + 1)
+    visit.request.app.state.limits.check_arms(visit.trial.problem.n_arms + 1)
     with refusals(own_code=True):
-        table = parse_tree(form.one("arm"), "toml", "arm")
-        change = partial(trial.add_arm, table, policy=form.text("policy"))
-        return _changed(request, trial, change, form, form.reason)
+        table, policy = parse_tree(form.one("arm"), "toml", "arm"), form.text("policy")
+        visit.change(visit.trial.add_arm, form, table, policy=policy, reason=form.reason)
+    return visit.go()
 
 
 @router.post("/arms/close")
 @allow("admin")
-def close_arm(request: Request, trial: Opened, form: Sent) -> Response:
+def close_arm(visit: Visited, form: Sent) -> Response:
     """Stop allocating an arm from the next stage on."""
+    arm, policy = form.one("arm"), form.text("policy")
     with refusals(own_code=True):
-        change = partial(trial.close_arm, form.one("arm"), policy=form.text("policy"))
-        return _changed(request, trial, change, form, form.reason)
+        visit.change(visit.trial.close_arm, form, arm, policy=policy, reason=form.reason)
+    return visit.go()
 
 
 @router.post("/allocations/{allocation}/unmask")
 @allow("admin", "operator")
-def unmask(request: Request, trial: Opened, allocation: AllocationId, form: Sent) -> Response:
+def unmask(visit: Visited, allocation: AllocationId, form: Sent) -> Response:
     """Show the name of the arm of one allocation, on this page only."""
-    caller = request.state.principal
-    said = {"reason": form.reason, "category": form.one("category"), "role": caller.role}
-    slot = trial.unmask(allocation, key=form.key, by=caller.name, **said)
-    return page(
-        request, "unmasked.html.j2", trial=trial, slot=slot, code=trial.codes[str(slot.arm)]
-    )
+    said = {"reason": form.reason, "category": form.one("category"), "role": visit.caller.role}
+    slot = visit.change(visit.trial.unmask, form, allocation, **said)
+    return visit.page("unmasked.html.j2", slot=slot, code=visit.trial.codes[str(slot.arm)])
