@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 from fastapi import Body, Query, Request, Response
-from fastapi.responses import JSONResponse, StreamingResponse
+from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
 from ..._version import __version__
@@ -268,9 +268,9 @@ def trial_export(request: Request, caller: Caller, trial: Opened) -> StreamingRe
 
 @router.get("/trials/{trial}/path", response_model=dict[str, Any])
 @allow("admin", "viewer")
-def trial_path(_: Caller, trial: Seen, segment: OfSegment = None) -> JSONResponse:
+def trial_path(_: Caller, trial: Seen, segment: OfSegment = None) -> Response:
     """Compare the recorded outcomes with the prices, of a segment where there are some."""
-    return JSONResponse(trial.episode(segment=segment))
+    return answer(trial.episode(segment=segment))
 
 
 @router.get("/trials/{trial}/report", response_model=TrialReport)
