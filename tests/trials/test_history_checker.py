@@ -123,6 +123,19 @@ def test_a_request_of_unknown_fate_may_have_happened() -> None:
     assert case.found() == set()
 
 
+def test_a_logged_refusal_is_given_again_after_a_correction() -> None:
+    case = good_case()
+    case.moved("corrected", "k5", "s", 0)
+    case.add(
+        Request("correct", "wheat", "k5", "s", 0),
+        20,
+        21,
+        Answer(OK, {"id": "s", "arm": "a", "state": "told", "outcome": 0}),
+    )
+    case.refused(Request("tell", "wheat", "k3", "s", 0), "conflict", 22, 23)
+    assert case.found() == set()
+
+
 def edited(case: Case) -> None:
     case.rows[1] = case.rows[1]._replace(body=case.rows[1].body + " ")
 

@@ -236,7 +236,13 @@ class _Check:
         done = position is not None and self.states.bodies[position]["kind"] != "refused"
         if done and all(one.answer.outcome == REFUSED for one in others):
             self._say("answer", [f"{what}: was refused and is in the log, event {position}"])
-        elif not self._holds(operation, window, lambda p: self._refuses(request, code, p)):
+            return
+        # a logged refusal is the answer to later attempts too, whatever has changed since
+        if position is not None and not done:
+            justified = self._refuses(request, code, position)
+        else:
+            justified = self._holds(operation, window, lambda p: self._refuses(request, code, p))
+        if not justified:
             self._say("answer", [f"{what}: refused ({code}), but nothing was against it"])
 
     def _refuses(self, request: Request, code: str, position: int) -> bool:
