@@ -12,7 +12,7 @@ from decobandit.paper.restless import chain_problem, dense_chain
     "case", ["circulant", "dense-4-42", "dense-4-2791", "dense-5-2", "dense-8-3"]
 )
 def test_whittle_indices_are_those_of_others(case):
-    rows = restless._rows(case, restless.cells("quick")[case], restless.Settings(draws=1))
+    rows = restless._rows(case, restless.cells("quick")[case], draws=1)
     assert [row.quantity for row in rows if not row.agrees] == []
 
 

@@ -7,7 +7,7 @@ prices share a batch in units of 10 pulls, the others in single pulls, as publis
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
@@ -93,7 +93,7 @@ def run(scale: str, folder: Path | None = None, progress: Report | None = None) 
     tasks = [
         Task(
             f"{cell.prior.replace(' ', '-')}-{cell.arms}-arms-{cell.horizon}-batches",
-            cell,
+            asdict(cell),
             partial(_rows, cell),
         )
         for cell in cells(scale)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from pydantic import TypeAdapter
 
@@ -14,9 +14,6 @@ from .._version import __version__
 from ..problem import Problem
 from ..studies import Cell, FinishedCell, Study, collect_study, here, run_study
 from ..support import DecoError, Progress, Report, write_whole
-
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
 
 Regret = tuple[float, float]  # and its standard error
 
@@ -88,7 +85,7 @@ class Task(NamedTuple):
     """A record of a part: the name of its file, what it depends on, and how it is computed."""
 
     name: str
-    settings: DataclassInstance
+    settings: Mapping[str, object]
     compute: Callable[[], object]
 
 
@@ -105,7 +102,7 @@ def computed(
         folder.mkdir(parents=True, exist_ok=True)
     for number, (name, settings, compute) in enumerate(tasks, start=1):
         path = None if folder is None else folder / f"{name}.json"
-        head = {"version": __version__, "settings": asdict(settings)}
+        head = {"version": __version__, "settings": settings}
         there = json.loads(path.read_text(encoding="utf-8")) if path and path.exists() else {}
         if {key: there.get(key) for key in head} == head:
             record = reader.validate_python(there["figures"])

@@ -63,29 +63,20 @@ class Timed:
     ours: float
 
 
-@dataclass(frozen=True)
-class Settings:
-    """Settings of the numbers."""
-
-    draws: int
-
-
 Number = tuple[float, float]  # and its standard error
 
 
 def part(scale: str, folder: Path, progress: Report) -> Part:
     """Compute all cases; read finished ones from `folder`."""
-    settings = Settings(DRAWS[scale])
-    tasks = [
-        Task(name, settings, partial(compute, settings.draws))
-        for name, (_, compute) in _CASES.items()
-    ]
+    draws = DRAWS[scale]
+    settings = {"draws": draws}
+    tasks = [Task(name, settings, partial(compute, draws)) for name, (_, compute) in _CASES.items()]
     numbers = computed("designs", tasks, list[Number], folder, progress)
     rows: list[Row] = []
     for (case, _), ours in zip(_CASES.values(), numbers, strict=True):
         printed = [design for design in published().designs if design.case == case]
         rows += [_row(*pair) for pair in zip(printed, ours, strict=True)]
-    seconds = Task("adaptr-seconds", settings, partial(_timed, settings.draws))
+    seconds = Task("adaptr-seconds", settings, partial(_timed, draws))
     (timed,) = computed("designs", [seconds], Timed, folder)
     return Part(rows, section(rows, timed))
 

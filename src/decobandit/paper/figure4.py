@@ -58,15 +58,6 @@ SCALES = {
 
 
 @dataclass(frozen=True)
-class BoundSettings:
-    """Settings of the bounds of one problem."""
-
-    arms: int
-    horizon: int
-    scenarios: int
-
-
-@dataclass(frozen=True)
 class Point:
     """Regret of a policy, or the least that any can have."""
 
@@ -103,7 +94,7 @@ def bounds(sizes: Sizes, folder: Path | None = None) -> list[Point]:
     tasks, problems = [], list(product(sizes.horizons, sizes.arms))
     for horizon, arms in problems:
         draws = sizes.scenarios if arms <= sizes.few else 0
-        settings = BoundSettings(arms, horizon, draws)
+        settings = {"arms": arms, "horizon": horizon, "scenarios": draws}
         name = f"{arms}-arms-horizon-{horizon}--bounds"
         tasks.append(Task(name, settings, partial(_bounds, arms, horizon, draws)))
     values = computed("figure4", tasks, dict[str, Regret], folder)

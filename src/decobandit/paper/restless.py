@@ -100,15 +100,6 @@ class Row:
     agrees: bool | None
 
 
-@dataclass(frozen=True)
-class Settings:
-    """Settings of a cell."""
-
-    draws: int
-    tol: float = TOLERANCE
-    seed: int = SEED
-
-
 def cells(scale: str) -> dict[str, list[PublishedDesign]]:
     """Return the references by case, which are computed at every scale."""
     by_case: dict[str, list[PublishedDesign]] = {}
@@ -119,21 +110,22 @@ def cells(scale: str) -> dict[str, list[PublishedDesign]]:
 
 def run(scale: str, folder: Path | None = None, progress: Report | None = None) -> list[Row]:
     """Compute all cases; read finished ones from `folder`."""
-    settings = Settings(DRAWS[scale])
+    draws = DRAWS[scale]
+    settings = {"draws": draws, "tol": TOLERANCE, "seed": SEED}
     tasks = [
-        Task(case, settings, partial(_rows, case, references, settings))
+        Task(case, settings, partial(_rows, case, references, draws))
         for case, references in cells(scale).items()
     ]
     records = computed("restless", tasks, list[Row], folder, progress)
     return [row for rows in records for row in rows]
 
 
-def _rows(case: str, references: list[PublishedDesign], settings: Settings) -> list[Row]:
+def _rows(case: str, references: list[PublishedDesign], draws: int) -> list[Row]:
     if references[0].quantity.startswith((INDEX, INDEXABLE)):
         numbers = _index_numbers(case)
         return [_row(*pair) for pair in zip(references, numbers, strict=True)]
     problem = chain_problem(case)
-    solution = solve(problem, tol=settings.tol)
+    solution = solve(problem, tol=TOLERANCE)
     bound = solution.upper_bound
     rows = [_row(references[0], bound / problem.n_arms)]
     for name in POLICIES:
@@ -141,7 +133,7 @@ def _rows(case: str, references: list[PublishedDesign], settings: Settings) -> l
             policy = make_policy(problem, name, solution=solution)
         except Unsupported:
             continue
-        played = simulate(problem, policy, draws=settings.draws, per_draw=1, rng=settings.seed)
+        played = simulate(problem, policy, draws=draws, per_draw=1, rng=SEED)
         result = played.results[0]
         share, error = result.value / bound, result.value_se / bound
         rows.append(Row(case, f"{name}, part of the bound", None, None, share, error, None))

@@ -61,13 +61,6 @@ class Row:
     deco_error: float
 
 
-@dataclass(frozen=True)
-class RowSettings(PublishedRow):
-    """Settings of a row."""
-
-    quick: bool = True
-
-
 def cells(scale: str) -> tuple[PublishedRow, ...]:
     """Return the rows of the paper, which are computed at every scale."""
     return published().table1
@@ -79,7 +72,7 @@ def run(scale: str, folder: Path | None = None, progress: Report | None = None) 
     tasks = [
         Task(
             f"{row.arms}-arms-horizon-{row.horizon}",
-            RowSettings(**asdict(row), quick=quick),
+            {**asdict(row), "quick": quick},
             partial(_row, row, quick),
         )
         for row in cells(scale)

@@ -38,17 +38,6 @@ TITLES = {
 
 
 @dataclass(frozen=True)
-class Settings:
-    """Settings of a cell."""
-
-    arms: int
-    horizon: int
-    draws: int
-    per_draw: int = PER_DRAW
-    seed: int = SEED
-
-
-@dataclass(frozen=True)
 class Row:
     """One of our policies in one cell."""
 
@@ -79,18 +68,18 @@ def run(scale: str, folder: Path | None = None, progress: Report | None = None) 
     """Compute all cells; read finished ones from `folder`."""
     tasks = []
     for cell in cells(scale):
-        settings = Settings(cell.arms, cell.horizon, DRAWS[scale])
+        draws = DRAWS[scale]
+        sizes = {"arms": cell.arms, "horizon": cell.horizon}
+        settings = {**sizes, "draws": draws, "per_draw": PER_DRAW, "seed": SEED}
         name = f"{cell.arms}-arms-{cell.horizon}-pulls"
-        tasks.append(Task(name, settings, partial(_rows, cell, settings)))
+        tasks.append(Task(name, settings, partial(_rows, cell, draws)))
     records = computed("published", tasks, list[Row], folder, progress)
     return [row for rows in records for row in rows]
 
 
-def _rows(cell: PublishedValues, settings: Settings) -> list[Row]:
-    problem = Problem.uniform(arms=settings.arms, horizon=settings.horizon)
-    simulation = simulate(
-        problem, list(POLICIES), draws=settings.draws, per_draw=settings.per_draw, rng=settings.seed
-    )
+def _rows(cell: PublishedValues, draws: int, per_draw: int = PER_DRAW) -> list[Row]:
+    problem = Problem.uniform(arms=cell.arms, horizon=cell.horizon)
+    simulation = simulate(problem, list(POLICIES), draws=draws, per_draw=per_draw, rng=SEED)
     best = max(cell.policies, key=cell.policies.__getitem__)
     return [
         Row(
