@@ -228,7 +228,7 @@ def takes_policies(
             raise typer.BadParameter(f"--policy: {', '.join(names)}: give one policy")
         policies.check_policies(names)
         tunes = policy is None and source.problem.stages > QUICK_STAGES
-        if tunes and any(policies.policy_class(name).is_tuned() for name in names):
+        if tunes and any(policies.policy_class(name).is_tuned for name in names):
             note(f"picking a policy and tuning it; --policy {PAPER_POLICY} starts at once")
         context = context_of(source.problem, tol, ties=ties, fixed_solution=source.solution)
         return Chosen(context, names, source.design)

@@ -113,12 +113,10 @@ class Evaluation(Tabular):
         return tree
 
     def row(self) -> dict[str, Any]:
-        """Return one row of a table of policies: all scalar values."""
         items = self.to_dict().items()
         return {key: value for key, value in items if not isinstance(value, list)}
 
     def stages(self) -> list[dict[str, Any]]:
-        """Return table rows with the expected reward of every stage."""
         rewards = enumerate(self.stage_rewards.tolist())
         return [{"policy": self.policy, "stage": t, "reward": reward} for t, reward in rewards]
 
@@ -129,7 +127,6 @@ class Evaluation(Tabular):
         return Card("Evaluation", {"exact": at}, {k: [row[k]] for k in names if k in row})
 
     def tables(self) -> Tables:
-        """Return columns by the name of the table."""
         tables: dict[str, Callable[[], Columns]] = {
             "policies": lambda: columns_of([self.row()]),
             "stages": lambda: columns_of(self.stages()),
@@ -257,7 +254,6 @@ def _hashable(entry: Any) -> Any:
 
 
 def _best_reward(problem: Problem, truth: KindTruth | None) -> float | None:
-    """Return the expected reward of always pulling the best arms."""
     if truth is None:
         return best_mean_reward(problem)
     means = true_means(problem, truth)
@@ -271,7 +267,6 @@ def _followed(
     progress: Report | None,
     watch: Watch | None,
 ) -> Total:
-    """Follow a policy by compiled loops where possible, else by calling it in every state."""
     if policy.problem.single_binary:
         rates = None if truth is None else tuple(p for (p,) in truth)
         if watch is None and serves_two_arms(policy, limit) and policy.has_probabilities:

@@ -144,7 +144,6 @@ class Forward:
         self.survival, self.ends = self.problem.survival, self.problem.ends
 
     def run(self) -> Total:
-        """Follow the policy over all stages."""
         try:
             return self._run()
         except _Positions:
@@ -170,7 +169,6 @@ class Forward:
         return total
 
     def _first_level(self) -> _Level:
-        """Return the states before the first stage."""
         columns = 1 if self.truth is None else 3
         level = _Level(np.zeros((1, self.problem.n_arms), np.int64), np.eye(columns)[:1])
         for k, arm in enumerate(self.arms if self.problem.is_restless else ()):
@@ -200,7 +198,6 @@ class Forward:
         return answer
 
     def _check(self, t: int, answer: _Answers, states: int) -> None:
-        """Refuse pulls that the problem does not allow."""
         check_pulls(self.policy.name, self.problem, t, answer.pulls)
         sums = np.bincount(answer.rows, answer.shares, states)
         if np.any(np.abs(sums - 1.0) >= 1e-9):
@@ -262,7 +259,6 @@ class Forward:
             self.watch(t, [merged for arms in occupied for merged in self._joined(arms)])
 
     def _joined(self, arms: list[Occupied]) -> Iterator[Occupied]:
-        """Yield merged arms with all of their members."""
         members = [arm for arm_states in arms for arm in arm_states.members]
         for arm_states in arms:
             yield arm_states._replace(members=members) if self.merged else arm_states
@@ -280,7 +276,6 @@ class Forward:
         return float(self.arms[k].model.mean_at(parameters))
 
     def _after(self, t: int, level: _Level, answers: _Answers) -> _Level:
-        """Return the states after a stage."""
         first, place = distinct_rows(answers.pulls)
         parts = []
         for number, units in enumerate(answers.pulls[first].tolist()):
@@ -318,7 +313,6 @@ class Forward:
         return level._replace(moments=_earned(level.moments, reward))
 
     def _pull_arm(self, t: int, k: int, pulls: int, level: _Level) -> _Level:
-        """Return the states after this number of pulls of an arm."""
         from scipy.sparse import csr_array  # late: most commands do not need scipy
 
         codes, arm = level.codes, self.arms[k]
@@ -366,7 +360,6 @@ class Forward:
         return first, second
 
     def _added(self, t: int, codes: Ints, moments: Floats) -> _Level:
-        """Merge equal states and add up their moments."""
         first, place = distinct_rows(codes)
         if len(first) > self.limit:
             raise too_many_states(self.limit, t, self.problem.stages)

@@ -59,7 +59,6 @@ class IndexForward:
         return total
 
     def _places(self, merged: bool) -> tuple[Members, Places]:
-        """Return classes of arms and their slots."""
         groups, spent = self.problem.groups, int(self.problem.pulls.sum())
         truth = self.truth or (-1.0,) * self.problem.n_arms
         classes: dict[tuple[int, float], list[int]] = {}

@@ -35,7 +35,6 @@ class TwoArmStates:
 
     @classmethod
     def at_start(cls, columns: int = 1) -> TwoArmStates:
-        """Return the state before the first pull."""
         none = np.zeros((1, 2), np.int64)
         return cls(0, none, none, np.eye(columns)[:1])
 

@@ -51,12 +51,11 @@ class AutoPolicy(Policy):
 
     name = DEFAULT_POLICY
     plans_budget = plans_resources = True
-    serves_restless = True
+    serves_restless = is_tuned = True
     cost = "tables"  # of most of the policies that it makes
 
     @classmethod
     def make(cls, context: Context) -> Policy:
-        """Make the policy that suits the problem best."""
         candidates = [
             policy
             for name in _candidates(context)
@@ -67,10 +66,6 @@ class AutoPolicy(Policy):
     @classmethod
     def successor(cls, context: Context, planned: int) -> Policy:
         return type(cls.make(context)).successor(context, planned)
-
-    @classmethod
-    def is_tuned(cls) -> bool:
-        return True
 
     def select(
         self, stage: int, state: State, rng: np.random.Generator | None = None
@@ -121,7 +116,6 @@ def _optimum_is_small(problem: Problem, most: int) -> bool:
 
 
 def _made_or_none(context: Context, name: str) -> Policy | None:
-    """Make a candidate; None for a rival that does not serve this problem."""
     try:
         (policy,) = make_policies(context, [name])
     except ValueError:

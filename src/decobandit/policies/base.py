@@ -87,6 +87,8 @@ class Policy(Shown, ABC):
         Whether it keeps to the budget of a problem that has one.
     plans_resources : bool
         Whether it shares out the resources of a problem that has some.
+    is_tuned : bool
+        Whether it is tuned to its problem when it is created, which may be slow.
     may_stop : bool
         Whether it may stop before the horizon, or waits for outcomes: only `designs/` follow that.
 
@@ -118,6 +120,7 @@ class Policy(Shown, ABC):
     plans_budget: ClassVar[bool] = False
     plans_resources: ClassVar[bool] = False
     may_stop: bool = False
+    is_tuned: ClassVar[bool] = False
     requires: ClassVar[tuple[Requirement, ...]] = ()  # of the problem
     serves_restless: ClassVar[bool] = False  # arms that move at rest
     serves_drift: ClassVar[bool] = False  # arms that move at rest, if all have a mean with a law
@@ -303,11 +306,6 @@ class Policy(Shown, ABC):
     def record(self) -> Mapping[str, float] | None:
         """Return tuned parameters, which `make` takes as `context.parameters`."""
         return None
-
-    @classmethod
-    def is_tuned(cls) -> bool:
-        """Whether the policy is tuned to its problem when it is created, which may be slow."""
-        return cls.record is not Policy.record
 
     def live(self, cones: Cones) -> Policy:
         """Return the policy that decides in a live trial; `cones`: tables at its prices."""

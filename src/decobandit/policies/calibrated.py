@@ -122,6 +122,7 @@ class CalibratedPolicy(IndexPolicy):
     cost: Cost = "tables"
     requires = (single_pulls, no_windows, known_variances)
     knots_beyond = TABLE_STAGES  # as in `calibrated`
+    is_tuned = True
 
     def __init__(
         self,
@@ -221,6 +222,7 @@ class FhGittinsPolicy(CalibratedPolicy):
     name = "fh-gittins"
     symmetric = True
     knots_beyond = FLAT_STAGES
+    is_tuned = False
 
     @classmethod
     def make(cls, context: Context) -> Self:
@@ -233,10 +235,6 @@ class FhGittinsPolicy(CalibratedPolicy):
 
     def record(self) -> None:
         """Nothing is tuned."""
-
-    @classmethod
-    def is_tuned(cls) -> bool:
-        return False
 
 
 # -- the price path -------------------------------------------------------------------------------

@@ -199,7 +199,6 @@ class BetaComparison:
         self._used = self._shifted_used = 0  # nodes
 
     def _add(self, codes: Ints) -> None:
-        """Fill rows of new codes."""
         from scipy.special import betaln  # late: trials do not need scipy
 
         state, prior = np.divmod(codes, len(self.priors))
@@ -383,7 +382,6 @@ class MeanComparison:
         return probabilities
 
     def _is_certain(self, arm: int) -> bool:
-        """Whether the mean reward of an arm is known."""
         least, most = self.groups[arm].model.mean_range
         return bool(self._factor[arm] == 0.0 or least == most)
 
@@ -409,7 +407,6 @@ Comparison = BetaComparison | MeanComparison
 
 
 def _with_allowed(place: Ints, states: States) -> Ints:
-    """-1 for arms that are not allowed."""
     return place if states.allowed is None else np.where(states.allowed, place, -1)
 
 
@@ -516,7 +513,6 @@ def _probability(kind: Floats, kinds: Floats, rivals: npt.NDArray[np.int64], flo
 
 
 def _density(a: float, b: float, y: Floats) -> Floats:
-    """Density of the log-odds y of a Beta(a, b)."""
     from scipy.special import betaln, log_expit  # late: trials do not need scipy
 
     return np.exp(a * log_expit(y) + b * log_expit(-y) - betaln(a, b))  # type: ignore[no-any-return]
@@ -557,7 +553,6 @@ def _log_distance(offset: float, span: float, unit: float, log_p: Floats, least:
 
 
 def _differ(one: Floats, other: Floats) -> bool:
-    """Whether two kinds have different rewards."""
     return bool(one[2] != other[2] or one[3] != other[3])
 
 

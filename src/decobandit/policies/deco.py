@@ -132,11 +132,9 @@ class DecoPolicy(IndexPolicy):
 
     @property
     def prices(self) -> Floats:
-        """One per stage, (stages,)."""
         return self.relaxation.prices
 
     def price(self, stage: int) -> float:
-        """Price of one pull."""
         units = self.problem.unit if stage < self.problem.horizon else 1
         return float(self.prices[stage]) / units
 

@@ -141,7 +141,6 @@ class IdsPolicy(IndexPolicy):
     # -- binary arms of equal rewards ---------------------------------------------------------
 
     def _pair(self, stats: Floats) -> tuple[int, int, float]:
-        """Two arms, and the probability of the first, at statistics (arms, 2)."""
         room, (alpha, beta) = make_room(self.problem.n_arms, self.grid.x.size), self.beta_priors
         for arm, (good, bad) in enumerate(stats):
             fill_row(arm, alpha[arm] + good, beta[arm] + bad, self.grid, room)
@@ -153,7 +152,6 @@ class IdsPolicy(IndexPolicy):
         return self._on_grid
 
     def play(self, episodes: Episodes, first: int, last: int, rng: np.random.Generator) -> None:
-        """Play stages first..last-1 of all episodes."""
         room = make_room(self.problem.n_arms, self.grid.x.size)
         play(episodes, last - first, *self.beta_priors, self.by_variance, self.grid, room, rng)
 

@@ -13,7 +13,7 @@ Notations
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cached_property, partial
 from typing import ClassVar, Self
 
@@ -284,28 +284,11 @@ class IndexPolicy(Policy):
         if self.problem.may_wait:
             return tuple(np.flatnonzero(self.allocation(stage, state, rng)).tolist())
         values = self.values_at(stage, States.of(self.problem, [state]), rng)[0]
-        number = round(self.problem.pulls[stage])
-        return self.pick(values, state.pulls, rng=rng, number=number)
-
-    def pick(
-        self,
-        values: Floats,
-        pulls: Sequence[int],
-        *,
-        rng: np.random.Generator | None = None,
-        number: int = 1,
-        allowed: Sequence[int] | None = None,
-    ) -> tuple[int, ...]:
-        """Return the allowed arms of largest value, largest first; ties by the rule.
-
-        values, pulls (arms,): pulls only break ties. allowed: positions, ascending.
-        """
-        remaining = np.arange(values.size) if allowed is None else np.array(allowed)
-        chosen: list[int] = []
-        for _ in range(number):
-            tied = tied_arms(values, remaining, self._tolerance)
-            chosen.append(break_tie(tied, pulls, self.ties, rng))
-            remaining = remaining[remaining != chosen[-1]]
+        left, chosen = np.arange(values.size), list[int]()
+        for _ in range(round(self.problem.pulls[stage])):
+            tied = tied_arms(values, left, self._tolerance)
+            chosen.append(break_tie(tied, state.pulls, self.ties, rng))
+            left = left[left != chosen[-1]]
         return tuple(chosen)
 
     def allocation(

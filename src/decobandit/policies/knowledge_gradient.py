@@ -113,7 +113,6 @@ class KnowledgeGradientPolicy(SharesPolicy):
         return problem.single_binary and same_rewards(problem, 0, problem.horizon)
 
     def play(self, episodes: Episodes, first: int, last: int, rng: np.random.Generator) -> None:
-        """Play stages first..last-1 of all episodes."""
         to_come = self.problem.horizon - 1.0 - np.arange(first, last)
         deploy = 0.0 if self.problem.terminal is None else self.problem.terminal.deploy
         rewards, rule = self.binary_rewards[:, 0], (self._tolerance, *TIE_SIGNS[self.ties])

@@ -72,7 +72,6 @@ class OptimalPolicy(IndexPolicy):
 
     @property
     def value(self) -> float:
-        """The value of the policy, which is the optimum."""
         return self.optimum.value
 
     def values(self, stage: int, states: States, rng: np.random.Generator | None = None) -> Floats:

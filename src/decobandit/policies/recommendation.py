@@ -301,7 +301,6 @@ def _parts(policy: Policy, stage: int, state: State) -> tuple[Floats, Floats | N
 
 
 def _expected_rewards(problem: Problem, stage: int, state: State) -> Floats:
-    """Return what a pull of each arm is expected to earn at a stage that is played, (arms,)."""
     groups = [problem.groups[k] for k in problem.group_of_arm]
     pairs = zip(groups, state.stats(problem), strict=True)
     means = [float(group.model.mean(np.asarray(stats, dtype=float))) for group, stats in pairs]
@@ -312,7 +311,6 @@ def _expected_rewards(problem: Problem, stage: int, state: State) -> Floats:
 
 
 def _probabilities(policy: Policy, stage: int, state: State) -> Floats | None:
-    """Return the probability of each arm, where the policy draws and tells."""
     if not (policy.randomised and policy.has_probabilities):
         return None
     (probabilities,) = policy.probabilities(stage, States.of(policy.problem, [state]))

@@ -197,7 +197,6 @@ class ThompsonPolicy(IndexPolicy):
         return bins(alpha, beta)
 
     def play(self, episodes: Episodes, first: int, last: int, rng: np.random.Generator) -> None:
-        """Play stages first..last-1 of all episodes."""
         if first <= MOST_RECALLED * (last - first) and self.bins is not None:
             play_bins(episodes, *self.beta_priors, *self.bins, rng)
         else:

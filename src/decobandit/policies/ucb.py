@@ -137,7 +137,6 @@ class UpperBoundPolicy(IndexPolicy):
         return np.append(0.0, self.width(np.arange(1.0, self.problem.horizon + 1.0)))
 
     def play(self, episodes: Episodes, first: int, last: int, rng: np.random.Generator) -> None:
-        """Play stages first..last-1 of all episodes."""
         levels = np.array([self.level(stage) for stage in range(first, last)])
         tolerance = self._tolerance / float(self._factor[0, first])
         rule = TIE_SIGNS[self.ties]

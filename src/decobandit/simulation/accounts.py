@@ -56,7 +56,6 @@ class Steps:
         self.add(0)
 
     def add(self, steps: int) -> None:
-        """Report further stages."""
         with self._lock:
             self._made += steps
             self._report(Progress(self._name, self._made, self._total))
@@ -115,7 +114,6 @@ class Played:
         )
 
     def book_gap_terms(self, world: World, chunk: Chunk, stages: slice, terms: Floats) -> None:
-        """Book gap terms of stages, (draws, stages, terms) summed over episodes."""
         if self.gap_terms is not None and len(terms):
             weighted = terms * (chunk.weights / world.per_draw)[:, None, None]
             self.gap_terms[chunk.number, stages, :, 0] += weighted.sum(axis=0)
@@ -140,7 +138,6 @@ class Played:
         )
 
     def missed(self, world: World) -> Missed:
-        """Return what the draws may have missed."""
         return world.missed(self.means, self.weights, self.pulls / world.per_draw)
 
     def regrets(self) -> list[Estimate]:
@@ -195,11 +192,9 @@ class GapTerms:
         return not problem.repeat or exact_bytes(problem) <= MOST_GAP_BYTES
 
     def no_terms(self) -> Floats:
-        """Return zero terms of all stages, (stages, terms)."""
         return np.zeros((self.problem.stages, number_of_terms(self.problem)))
 
     def value(self) -> float:
-        """Return the dual function at these prices."""
         return self.tables.value()
 
     def terms(self, stage: int, states: States, allocation: Ints) -> Floats:
@@ -251,7 +246,6 @@ class GapTerms:
         return np.asarray(net[place].reshape(*stats.shape[:-1], -1))
 
     def stage_index(self, stage: int) -> Floats:
-        """Return the index of every state of good and bad outcomes, (groups, slab)."""
         return self.tables.stage_index(stage)
 
     def index(self, stage: int, k: int, stats: Floats) -> Floats:
@@ -288,7 +282,6 @@ class PullRecord:
         self._parts: list[dict[str, Column]] = []
 
     def add(self, episode: Ints, stage: Ints, arm: Ints, **columns: Floats | Ints) -> None:
-        """Keep some pulls; episodes are numbered through all draws."""
         self._parts.append({"episode": episode, "stage": stage, "arm": arm, **columns})
 
     def add_actions(

@@ -170,7 +170,6 @@ class _Block:
     gap: tuple[Floats, Floats] | None  # tables that its terms are read from
 
     def play(self, run: _Run) -> Episodes:
-        """Play the block in one chunk."""
         stages, pulls = self.last - self.first, round(self.world.problem.pulls[self.first])
         actions = np.full((len(run.episodes.pulls), stages, pulls), NO_ACTION, np.int32)
         episodes = run.episodes._replace(actions=actions)
@@ -223,7 +222,6 @@ class _Block:
 
 
 def _close(run: _Run, world: World, played: Played) -> None:
-    """Add the last rewards that arms earn by their final states."""
     mine = world.place(run.chunk.number)
     pulls = run.episodes.pulls.reshape(-1, world.per_draw, world.problem.n_arms)
     played.pulls[mine] += pulls.sum(axis=1)

@@ -163,7 +163,6 @@ class BanditEnv(gymnasium.Env[Observation, Any]):
         return not over and (left is None or bool(is_paid(cost, left)))
 
     def _left(self) -> float | None:
-        """Return the money that is left; None without a budget."""
         return None if self.problem.budget is None else self.problem.budget - self._spent
 
     def _last_rewards(self) -> float:

@@ -125,7 +125,6 @@ class Estimates:
         return self.by_method[self.method]
 
     def minus(self, other: Estimates) -> Estimate:
-        """Return the difference of two values on the same draws."""
         contributions = self.contributions - other.contributions
         chance = min(self.missed.chance + other.missed.chance, 1.0)
         difference = mean_estimate(contributions, replace(self.missed, chance=chance))
@@ -252,7 +251,6 @@ def _varies(values: Floats, size: float) -> bool:
 
 
 def _deciding(values: Floats) -> float:
-    """Return the effective number of draws that decide the spread: k if k of many differ."""
     off = (values - values.mean()) ** 2
     return float(off.sum()) ** 2 / max(float((off**2).sum()), 1e-300)
 
@@ -272,7 +270,6 @@ def _controls(sample: Sample) -> tuple[Floats, Floats]:
 
 
 def _spread(values: Floats) -> float:
-    """Return the standard error of the mean, by the spread alone."""
     return float(np.std(values, ddof=1)) / math.sqrt(values.size) if values.size > 1 else math.inf
 
 
@@ -286,7 +283,6 @@ class Moments:
 
     @classmethod
     def of(cls, x: Floats) -> Moments:
-        """Compute the moments of controls (draws, q)."""
         mean = x.mean(axis=0)
         dx = x - mean
         xx = np.einsum("dq,dr->qr", dx, dx)
@@ -296,7 +292,6 @@ class Moments:
         return cls(len(x), mean, inverse / np.outer(size, size))
 
     def weights(self, y: float, xy: Floats) -> Floats:
-        """Return the weights of the controls, from sums of y and y x."""
         return np.asarray(self.inverse @ (xy - y * self.mean))
 
     def regress(self, y: float, yy: float, xy: Floats) -> tuple[Floats, Estimate]:

@@ -76,14 +76,12 @@ def turn_of(turns: Turns, stage: int) -> Policy:
 
 
 def _is_asked(policy: Policy) -> bool:
-    """Whether a policy is called in every state; it may not be thread-safe."""
     return type(policy).allocate_many is Policy.allocate_many
 
 
 def _play_by_stage(
     turns: Turns, world: World, chunk: Chunk, gap: GapTerms | None, played: Played, steps: Steps
 ) -> None:
-    """Play all stages of a chunk, and book what came of them."""
     problem, place, rng = world.problem, world.place(chunk.number), chunk.rng()
     draws, stages = len(chunk.weights), world.problem.stages
     arms = EpisodeArms(world, chunk, played.record)
@@ -155,7 +153,6 @@ class EpisodeArms:
         return earned
 
     def last_rewards(self) -> Floats:
-        """Return last rewards by the final states of arms, (E,)."""
         total = np.zeros(len(self.stats))
         for group in self.problem.groups:
             if group.terminal is not None:

@@ -220,7 +220,6 @@ def _several(policies: object) -> TypeGuard[Iterable[Policy | str]]:
 
 
 def _players(context: Context, policies: Sequence[Policy | str]) -> list[Policy]:
-    """Return the policies; refuses what cannot be compared: none at all, or two of one name."""
     players = make_policies(context, policies)
     names = [policy.name for policy in players]
     for name in names:

@@ -83,11 +83,9 @@ class Chunk:
     per_draw: int
 
     def rng(self) -> np.random.Generator:
-        """Return the generator of a policy."""
         return np.random.Generator(np.random.SFC64(self.seed))
 
     def without_draws(self) -> Chunk:
-        """Return the chunk without any draw."""
         return replace(self, means=self.means[:0], weights=self.weights[:0], keys=self.keys[:0])
 
     def episodes(self, stages: int, pulls: int) -> Episodes:
@@ -133,11 +131,9 @@ class World:
 
     @property
     def number_of_chunks(self) -> int:
-        """Number of chunks of draws; the last one may be shorter."""
         return len(self._seeds)
 
     def place(self, number: int) -> slice:
-        """Return the positions of a chunk's draws among all."""
         first = number * self.chunk_draws
         return slice(first, min(first + self.chunk_draws, self.draws))
 
@@ -152,13 +148,11 @@ class World:
 
     @property
     def largest_weight(self) -> float:
-        """Largest weight of a draw."""
         return 1.0 / PRIOR_SHARE if self.weighted else 1.0
 
     # -- draws --------------------------------------------------------------------------------
 
     def chunk(self, number: int) -> Chunk:
-        """Draw the worlds of a chunk."""
         of_draws, of_policy = streams_of(self._seeds[number], 2)
         rng, place = np.random.default_rng(of_draws), self.place(number)
         draws, arms = place.stop - place.start, self.problem.n_arms
@@ -345,7 +339,6 @@ class World:
 
 
 def _initial(group: Group, draws: int) -> Floats:
-    """Statistics of arms of a group before any pull, (draws, members, width)."""
     return np.tile(np.array(group.model.initial(), dtype=float), (draws, group.count, 1))
 
 
@@ -461,7 +454,6 @@ class Proposal:
         p[:, self._small] = np.where(wide, rng.beta(a, b), p[:, self._small])
 
     def weights(self, p: Floats) -> Floats:
-        """Return the weights of draws p (draws, arms)."""
         ratios = [self._ratio(p[:, k], int(k)) for k in self._small]
         with np.errstate(over="ignore"):  # a draw may be no draw of the priors at all
             part = (
@@ -472,7 +464,6 @@ class Proposal:
         return np.asarray(1.0 / part)
 
     def _ratio(self, p: Floats, k: int) -> Floats:
-        """Return the ratio of densities q_k / f_k, (draws,)."""
         parts = [self._part_ratio(p, k, float(a[k]), float(b[k])) for a, b in self._parts]
         return np.asarray(np.mean(parts, axis=0))
 
