@@ -308,7 +308,8 @@ def test_equal_posteriors_have_equal_indices_whatever_the_prior(policy: type[Ind
 def test_few_states_of_usual_priors_are_solved_at_every_stage() -> None:
     made = BayesUcbPolicy(one_arm((1.0, 1.0), 200))
     made.stage_index(199)
-    (curve,) = made._curves._curves.values()
+    (curve,) = made._curves.values()
     assert curve._piece is not None
-    assert len(curve._piece.left) == 200 * 201 // 2
-    assert curve._piece.rough.size < 100
+    _, left, _, rough = curve._piece
+    assert len(left) == 200 * 201 // 2
+    assert rough.size < 100

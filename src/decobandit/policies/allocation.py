@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -16,7 +17,7 @@ import numpy.typing as npt
 
 from ..joint import distinct_rows
 from ..problem import TIE_SIGNS, Problem, State, States, TieRule
-from ..support import Floats, Ints, InvalidArgument, shown
+from ..support import Floats, Ints, InvalidArgument, pool, shown, worker_count
 from .kernels.index_play import pull_largest
 
 Counts = npt.NDArray[np.integer]  # of outcomes: whole numbers of any width
@@ -128,6 +129,14 @@ def pulls_made(states: States) -> Ints:
 def of_allowed(values: Floats, states: States) -> Floats:
     """Values of arms that may be pulled, (E, K); minus infinity for the others."""
     return values if states.allowed is None else np.where(states.allowed, values, -np.inf)
+
+
+def in_parts(size: int, per_thread: int, work: Callable[[int, int], None]) -> None:
+    """work(first, last) over all of `size`, by threads that are worth it."""
+    number = worker_count(None, most=1 + size // per_thread)
+    edges = np.linspace(0, size, number + 1).astype(int).tolist()
+    with pool(number) as threads:
+        threads.map(lambda part: work(*part), pairwise(edges))
 
 
 # -- pulls and probabilities ---------------------------------------------------------------------

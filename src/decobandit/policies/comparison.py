@@ -21,15 +21,15 @@ Notations
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property, lru_cache
-from itertools import pairwise
+from functools import cached_property, lru_cache, partial
 from threading import Lock
 
 import numpy as np
 import numpy.typing as npt
 
 from ..problem import Problem, Rules, States
-from ..support import Floats, Ints, InvalidArgument, pool, worker_count
+from ..support import Floats, Ints, InvalidArgument
+from .allocation import in_parts
 from .kernels import comparison as kernels
 from .kernels.comparison import Grid, Rows
 from .mean_laws import Table, Tables, joined, law_tables, slopes
@@ -159,12 +159,14 @@ class BetaComparison:
             part = slice(begin, begin + CHUNK_STATES)
             with self._lock:
                 place, rows = np.ascontiguousarray(self._places(codes[part])), self._rows
-            number = worker_count(None, most=1 + len(place) // STATES_PER_THREAD)
-            edges = np.linspace(0, len(place), number + 1).astype(int).tolist()
-            pieces = [(place[i:j], probabilities[part][i:j]) for i, j in pairwise(edges)]
-            with pool(number) as threads:
-                threads.map(lambda piece: fill(self.grid, rows, *piece), pieces)  # noqa: B023
+            work = partial(self._fill_part, fill, rows, place, probabilities[part])
+            in_parts(len(place), STATES_PER_THREAD, work)
         return probabilities
+
+    def _fill_part(
+        self, fill: Fill, rows: Rows, place: Ints, out: Floats, first: int, last: int
+    ) -> None:
+        fill(self.grid, rows, place[first:last], out[first:last])
 
     def _codes_of(self, states: States, allowed: npt.NDArray[np.bool_] | None) -> Ints:
         """Codes of state and prior, (E, K): equal arms share rows; -1 for arms not allowed."""

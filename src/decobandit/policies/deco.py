@@ -37,7 +37,7 @@ from ..prices import (
 )
 from ..problem import DEFAULT_TIES, Problem, State, States, Stats, TieRule, remaining_problem
 from ..support import Floats, Ints, InvalidArgument
-from .allocation import ArmIndex, distinct_arms
+from .allocation import ArmIndex, distinct_arms, in_parts
 from .base import Policy
 from .context import Context
 from .index_policy import IndexPolicy
@@ -45,7 +45,7 @@ from .kernels.batch_units import share_each
 from .kernels.episodes import Episodes, pull
 from .requirements import Requirement, known_variances
 from .restless import mixed_ties
-from .shares import in_parts
+from .shares import EPISODES_PER_THREAD
 
 
 def limit_prices(solution: DualSolution) -> dict[str, Any]:
@@ -302,7 +302,11 @@ def knapsacks(values: Floats, where: Ints, allowed: npt.NDArray[np.bool_] | None
         where[~allowed] = len(values)
         values = np.vstack([values, none])
     units = np.empty(where.shape, dtype=np.int64)
-    in_parts(len(where), lambda first, last: share_each(values, where, first, last, units))
+    in_parts(
+        len(where),
+        EPISODES_PER_THREAD,
+        lambda first, last: share_each(values, where, first, last, units),
+    )
     return units
 
 

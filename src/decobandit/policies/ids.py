@@ -92,9 +92,7 @@ class IdsPolicy(IndexPolicy):
                 f"points: {points} of the grid; must be at least {MIN_GRID_POINTS}", field="points"
             )
         self.grid = make_grid(points)
-        base, factor = self._base[:, : problem.horizon], self._factor[:, : problem.horizon]
-        equal = np.ptp(base) == np.ptp(factor) == 0.0 and factor[0, 0] > 0.0
-        self._on_grid = problem.single_binary and equal
+        self._on_grid = problem.single_binary and self.equal_rewards
         for k, group in enumerate(self.groups):  # a mean that is known is part of the base
             least, most = group.model.mean_range
             if least == most:

@@ -26,8 +26,6 @@ from ..problem import (
     TIE_SIGNS,
     TIE_TOLERANCE,
     ArmModel,
-    BernoulliModel,
-    CategoricalModel,
     Problem,
     State,
     States,
@@ -176,6 +174,13 @@ class IndexPolicy(Policy):
         """Rewards of good and of bad outcomes of binary arms, (2, stages, K)."""
         rewards = np.array([group.rewards for group in self.groups])
         return np.ascontiguousarray(rewards.transpose(1, 2, 0))
+
+    @property
+    def equal_rewards(self) -> bool:
+        """Whether all arms have the same rewards at all stages played, more for larger outcomes."""
+        played = slice(self.problem.horizon)
+        equal = np.ptp(self._base[:, played]) == np.ptp(self._factor[:, played]) == 0.0
+        return bool(equal and self._factor[0, 0] > 0.0)
 
     # -- rewards ------------------------------------------------------------------------------
 
@@ -491,17 +496,15 @@ def expected_stats(model: ArmModel, stats: Floats, more: Floats) -> Floats:
 
     stats (S, width), more (J,): (S, J, width); not whole numbers.
     """
-    later = np.repeat(stats[:, None, :], len(more), axis=1)
-    if isinstance(model, BernoulliModel | CategoricalModel):
-        prior = (model.good, model.bad) if isinstance(model, BernoulliModel) else model.counts
-        weights = np.array(prior, dtype=float) + stats
-        shares = weights / weights.sum(axis=1, keepdims=True)
-        later += more[:, None] * shares[:, None, :]
-        return later
-    later[..., 0] += more  # pulls; the state of an own arm stays
-    if not model.ordered:
-        later[..., 1] += more * model.mean(stats)[:, None]
-    return later
+    step = np.zeros_like(stats)  # of statistics by one pull
+    if model.finite and not model.ordered:
+        chances, after = model.transitions(stats)
+        step = (chances[..., None] * (after - stats[:, None])).sum(axis=1)
+    else:
+        step[:, 0] = 1.0  # pulls; the state of an own arm stays
+        if not model.ordered:
+            step[:, 1] = model.mean(stats)
+    return np.asarray(stats[:, None] + more[:, None] * step[:, None])
 
 
 def same_rewards(problem: Problem, first: int, last: int) -> bool:

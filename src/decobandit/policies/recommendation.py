@@ -34,10 +34,9 @@ from ..support import (
     Tabular,
     columns_of,
     generator_of,
-    shown,
 )
 from ..support.records import doc, record_class
-from .allocation import ArmIndex, next_stage
+from .allocation import ArmIndex, checked_state, next_stage
 from .base import Policy
 from .catalogue import make_policies
 from .context import Context
@@ -208,7 +207,6 @@ def recommend_each(
     """Recommend by each of several policies; the state is checked before any is made."""
     problem = context.problem
     checked = _check_state(state, problem)
-    checked.check(problem)
     stage = next_stage(problem, checked)
     return [_decided(policy, stage, checked, rng) for policy in make_policies(context, policies)]
 
@@ -237,14 +235,10 @@ def _decided(policy: Policy, stage: int, state: State, rng: Rng) -> Recommendati
 def _check_state(state: object, problem: Problem) -> State:
     if isinstance(state, str):
         try:
-            return State.parse(state, problem)
+            state = State.parse(state, problem)
         except ValueError as error:
             raise InvalidArgument(f"state: {error}", field="state") from None
-    if not isinstance(state, State):
-        raise TypeError(
-            f'state: {shown(state)} is neither a decobandit.State nor text such as "3/5,0/0"'
-        )
-    return state
+    return checked_state(state, problem)
 
 
 def _reports(

@@ -19,15 +19,13 @@ units of its share, and the rest go to the largest remainders.
 
 from __future__ import annotations
 
-import itertools
 from abc import abstractmethod
-from collections.abc import Callable
 
 import numpy as np
 
 from ..problem import States
-from ..support import Floats, Ints, pool, worker_count
-from .allocation import restricted
+from ..support import Floats, Ints
+from .allocation import in_parts, restricted
 from .index_policy import IndexPolicy
 from .kernels.batch_shares import normal_table, shares_each
 from .requirements import batches, no_windows, prior_weight
@@ -80,14 +78,6 @@ def rounded(shares: Floats, units: int) -> Ints:
     return np.asarray(floor + (rank < left[:, None]), dtype=np.int64)
 
 
-def in_parts(episodes: int, work: Callable[[int, int], None]) -> None:
-    """work(first, last) over all episodes, by threads."""
-    number = worker_count(None, most=1 + episodes // EPISODES_PER_THREAD)
-    edges = np.linspace(0, episodes, number + 1).astype(int).tolist()
-    with pool(number) as threads:
-        threads.map(lambda part: work(*part), itertools.pairwise(edges))
-
-
 def best_shares(
     policy: IndexPolicy,
     states: States,
@@ -127,7 +117,7 @@ def best_shares(
             share,
         )
 
-    in_parts(len(share), work)
+    in_parts(len(share), EPISODES_PER_THREAD, work)
     return share
 
 

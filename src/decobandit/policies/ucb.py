@@ -125,11 +125,8 @@ class UpperBoundPolicy(IndexPolicy):
     @cached_property
     def has_loop(self) -> bool:
         is_bonus = type(self).width is not UpperBoundPolicy.width
-        if not is_bonus or not self.problem.single_binary or self.problem.pulls_per_stage != 1:
-            return False
-        played = slice(self.problem.horizon)
-        alike = np.ptp(self._base[:, played]) == np.ptp(self._factor[:, played]) == 0.0
-        return bool(alike and self._factor[0, 0] > 0.0)
+        single = self.problem.single_binary and self.problem.pulls_per_stage == 1
+        return is_bonus and single and self.equal_rewards
 
     @cached_property
     def _widths(self) -> Floats:

@@ -32,6 +32,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arm import OneArmValues, exact_bytes
+from ..joint import distinct_rows
 from ..policies import Policy
 from ..policies.kernels.episodes import Episodes
 from ..prices import DualSolution, is_quick
@@ -237,7 +238,9 @@ class GapTerms:
         """Return the worth of units less their price, (..., width) -> (..., units + 1)."""
         # statistics of arms that move at rest need not be whole numbers, and tables are at hand
         counted = self.exact and not self.problem.is_restless
-        rows, place = _distinct(stats, counted)
+        rows = stats.reshape(-1, stats.shape[-1])
+        first, place = distinct_rows(rows) if counted else (np.arange(len(rows)),) * 2
+        rows = rows[first]
         if self.problem.repeat and stage < self.problem.horizon:
             worth = self.tables.unit_values(stage, k, rows)
         else:
@@ -257,16 +260,6 @@ class GapTerms:
             )
             return np.asarray(rewards)
         return self.tables.index(stage, k, stats)
-
-
-def _distinct(stats: Floats, finite: bool) -> tuple[Floats, Ints]:
-    """Return the different rows of statistics (..., width), and where each of them is."""
-    rows = stats.reshape(-1, stats.shape[-1])
-    if not finite:  # hardly any two are equal
-        return rows, np.arange(len(rows))
-    radix = np.cumprod([1.0, *(rows[:, :-1].max(axis=0, initial=0.0) + 1.0)])
-    _, first, place = np.unique(rows @ radix, return_index=True, return_inverse=True)
-    return rows[first], place.reshape(-1)
 
 
 class PullRecord:
