@@ -9,9 +9,9 @@ from scipy.stats import beta, norm
 from decobandit import Arm, BetaBernoulli, Problem, Reward, Terminal, make_policy, solve
 from decobandit.arm import OneArmValues
 from decobandit.policies import KnowledgeGradientPolicy
-from decobandit.policies.allocation import distinct_arms
+from decobandit.policies.allocation import distinct_arms, rounded_units
 from decobandit.policies.repriced import RepricedDecoPolicy
-from decobandit.policies.shares import RhoPolicy, rounded
+from decobandit.policies.shares import RhoPolicy
 from decobandit.policies.thompson import ThompsonSharesPolicy, TopTwoPolicy
 from decobandit.problem import States
 from helpers.refusals import refused
@@ -169,7 +169,7 @@ def test_the_knowledge_gradient_weighs_what_the_batch_earns() -> None:
 
 def test_rounding_gives_whole_units_next_to_the_shares() -> None:
     shares = np.array([[0.33, 0.33, 0.34], [0.05, 0.0, 0.95], [1.0, 0.0, 0.0]])
-    given = rounded(shares, 10)
+    given = rounded_units(shares, 10)
     assert given.tolist() == [[3, 3, 4], [1, 0, 9], [10, 0, 0]]
 
 

@@ -37,10 +37,10 @@ POSTERIORS = {
 
 def room_of(posteriors: list[tuple[float, float]], by_variance: bool = False) -> Any:
     """What the kernel finds for these posteriors."""
-    grid, room = make_grid(1000), make_room(len(posteriors), 1000)
+    room = make_room(len(posteriors), make_grid(1000))
     for arm, (a, b) in enumerate(posteriors):
-        fill_row(arm, a, b, grid, room)
-    decide(grid, room, by_variance)
+        fill_row(arm, a, b, room)
+    decide(room, by_variance)
     return room
 
 

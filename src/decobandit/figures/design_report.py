@@ -36,7 +36,9 @@ def rule_facts(rules: Rules, *, tested: bool = True) -> list[tuple[str, object]]
     level = "threshold" if test.kind == "posterior" else "alpha"
     by_policy = {} if rules.threshold_key == "stop.superiority" else rules.thresholds
     levels = _levels(by_policy) if by_policy else f"{test.level:.6g}"
-    stated = (rule.fact(rules) for rule in RULES)
+    stated = [rule.fact(rules) for rule in RULES]
+    if rules.controls == "concurrent":
+        stated.append(("Controls of the test", "concurrent with the arm"))
     return [
         ("Control", rules.control or "none"),
         *(fact for fact in stated if fact is not None),

@@ -244,6 +244,25 @@ def drawn_arms(probabilities: Floats, units: int, rng: np.random.Generator) -> I
     return np.asarray(arm[:, None] == np.arange(probabilities.shape[1]), dtype=np.int64)
 
 
+def rounded_units(shares: Floats, units: int) -> Ints:
+    """Whole units by largest remainders, (E, K); of equal ones the arms that stand first."""
+    exact = units * shares
+    floor = np.floor(exact + 1e-9).astype(np.int64)
+    left = units - floor.sum(axis=1)
+    left_over = np.round(exact - floor, 9)  # equal ones may differ by rounding
+    order = np.argsort(-left_over, axis=1, kind="stable")
+    rank = np.empty_like(order)
+    np.put_along_axis(rank, order, np.arange(shares.shape[1])[None, :], axis=1)
+    return np.asarray(floor + (rank < left[:, None]), dtype=np.int64)
+
+
+def drawn_units(shares: Floats, units: int, rng: np.random.Generator) -> Ints:
+    """Units drawn multinomially with these shares, (E, K)."""
+    positive = np.maximum(shares, 0.0)  # without rounding errors that `multinomial` would refuse
+    proper = positive / positive.sum(axis=1, keepdims=True) * (1.0 - 1e-12)
+    return np.asarray(rng.multinomial(units, proper), dtype=np.int64)
+
+
 def check_pulls(policy: str, problem: Problem, stage: int, pulls: Ints) -> None:
     """Refuse pulls (E, K) that a stage of the problem does not allow."""
     deployed = stage == problem.horizon

@@ -127,7 +127,7 @@ class IdsPolicy(IndexPolicy):
             for e in range(E):
                 first[e], second[e], q[e] = self._pair(rows.stats[e])
         else:
-            stats, room = self.arm_stats(rows), make_room(K, 0)
+            stats, room = self.arm_stats(rows), make_room(K, self.grid)
             for part in self._chunks(E):
                 tables = self._tables(stage, [arm[part] for arm in stats])
                 best_pairs(*tables, room, first[part], second[part], q[part])
@@ -139,10 +139,10 @@ class IdsPolicy(IndexPolicy):
     # -- binary arms of equal rewards ---------------------------------------------------------
 
     def _pair(self, stats: Floats) -> tuple[int, int, float]:
-        room, (alpha, beta) = make_room(self.problem.n_arms, self.grid.x.size), self.beta_priors
+        room, (alpha, beta) = make_room(self.problem.n_arms, self.grid), self.beta_priors
         for arm, (good, bad) in enumerate(stats):
-            fill_row(arm, alpha[arm] + good, beta[arm] + bad, self.grid, room)
-        first, second, q = decide(self.grid, room, self.by_variance)
+            fill_row(arm, alpha[arm] + good, beta[arm] + bad, room)
+        first, second, q = decide(room, self.by_variance)
         return int(first), int(second), float(q)
 
     @property
@@ -150,8 +150,8 @@ class IdsPolicy(IndexPolicy):
         return self._on_grid
 
     def play(self, episodes: Episodes, first: int, last: int, rng: np.random.Generator) -> None:
-        room = make_room(self.problem.n_arms, self.grid.x.size)
-        play(episodes, last - first, *self.beta_priors, self.by_variance, self.grid, room, rng)
+        room = make_room(self.problem.n_arms, self.grid)
+        play(episodes, last - first, *self.beta_priors, self.by_variance, room, rng)
 
     # -- probabilities of being best, regrets and gains --------------------------------------
 

@@ -48,10 +48,13 @@ from .allocation import (
     check_turn,
     distinct_arms,
     distinct_states,
+    drawn_units,
     largest_arms,
     of_allowed,
     pending_in,
     pulls_made,
+    restricted,
+    rounded_units,
     sole_arm,
 )
 from .base import Policy
@@ -319,7 +322,15 @@ class IndexPolicy(Policy):
         return largest_arms(values, pulls_made(states), number, self._tolerance, self.ties, rng)
 
     def share_units(self, stage: int, states: States, rng: np.random.Generator | None) -> Ints:
-        """Units of every arm of a batch, (E, K): each to the largest index, as expected so far."""
+        """Units of every arm of a batch, (E, K): by shares, drawn if the policy is `randomised`.
+
+        Else each to the largest index, as expected so far.
+        """
+        if self.by_shares:
+            shares = self._allowed_shares(stage, states)
+            if rng is None or not self.randomised:
+                return rounded_units(shares, self.problem.units)
+            return drawn_units(shares, self.problem.units, rng)
         if self.ties == "random" and rng is None:
             raise InvalidArgument("ties are broken at random: pass a random generator as rng")
         parts, place = distinct_arms(states)
@@ -328,20 +339,23 @@ class IndexPolicy(Policy):
         if states.allowed is not None and not states.allowed.all():
             place[~states.allowed] = len(index)
             index = np.vstack([index, np.full(self.problem.units, -np.inf)])
-        shares = np.empty(place.shape, dtype=np.int64)
-        give_by_index(
-            index,
-            place,
-            pulls_made(states),
-            self.problem.unit,
-            self._tolerance,
-            *TIE_SIGNS[self.ties],
-            rng or np.random.default_rng(0),
-            0,
-            len(shares),
-            shares,
-        )
-        return shares
+        given = np.empty(place.shape, dtype=np.int64)
+        settings = (self.problem.unit, self._tolerance, *TIE_SIGNS[self.ties])
+        draws = rng or np.random.default_rng(0)
+        give_by_index(index, place, pulls_made(states), *settings, draws, 0, len(given), given)
+        return given
+
+    def shares(self, stage: int, states: States) -> Floats:
+        """Share of every arm of a batch, (E, K), rows add up to 1; by default units go by index."""
+        raise NotImplementedError
+
+    @property
+    def by_shares(self) -> bool:
+        """Whether batches are given by `shares`."""
+        return self.batches and type(self).shares is not IndexPolicy.shares
+
+    def _allowed_shares(self, stage: int, states: States) -> Floats:
+        return restricted(self.shares(stage, states), states.allowed)
 
     def affordable_units(self, stage: int, states: States, rng: np.random.Generator | None) -> Ints:
         """Units of every arm within budget or resources, (E, K): the first in order that fit."""
@@ -429,8 +443,8 @@ class IndexPolicy(Policy):
 
     @property
     def is_vectorised(self) -> bool:
-        if self.randomised:
-            return type(self).probabilities is not IndexPolicy.probabilities
+        if self.by_shares or self.randomised:
+            return self.by_shares or type(self).probabilities is not IndexPolicy.probabilities
         return self.by_arm or self.has_table or type(self).values is not IndexPolicy.values
 
     def probabilities(
@@ -438,6 +452,8 @@ class IndexPolicy(Policy):
     ) -> Floats:
         if stage < self.problem.horizon and self.problem.budget is not None:
             return np.asarray(self.affordable_units(stage, states, rng) / self.problem.units)
+        if stage < self.problem.horizon and self.by_shares:
+            return self._allowed_shares(stage, states)
         if stage < self.problem.horizon and self.batches:
             return np.asarray(self.share_units(stage, states, rng) / self.problem.units)
         number = round(self.problem.pulls[stage])

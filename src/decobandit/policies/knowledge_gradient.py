@@ -18,11 +18,11 @@ import numpy as np
 
 from ..problem import TIE_SIGNS, Problem, States
 from ..support import Floats
-from .index_policy import same_rewards
+from .index_policy import IndexPolicy, same_rewards
 from .kernels.episodes import Episodes
 from .kernels.knowledge_gradient import play
 from .requirements import batches, one_deployed, one_pull, prior_weight, steady_rewards
-from .shares import SharesPolicy, best_shares
+from .shares import best_shares
 
 
 def _batch_or_one_pull(problem: Problem) -> str | None:
@@ -31,7 +31,7 @@ def _batch_or_one_pull(problem: Problem) -> str | None:
     return steady_rewards(problem) or prior_weight(problem)
 
 
-class KnowledgeGradientPolicy(SharesPolicy):
+class KnowledgeGradientPolicy(IndexPolicy):
     """Pulls the arm of the largest reward and knowledge gradient together."""
 
     name = "knowledge-gradient"
@@ -39,13 +39,6 @@ class KnowledgeGradientPolicy(SharesPolicy):
     serves_drift = True
     requires = (_batch_or_one_pull, one_deployed)
     cost = "decision"
-
-    def probabilities(
-        self, stage: int, states: States, rng: np.random.Generator | None = None
-    ) -> Floats:
-        if self.batches:
-            return super().probabilities(stage, states, rng)
-        return super(SharesPolicy, self).probabilities(stage, states, rng)
 
     # -- batches ------------------------------------------------------------------------------
 

@@ -349,17 +349,6 @@ class Equivalence(Rule):
         verdict.reason[left[at_least(alike, self.level)]] = EQUIVALENCE
 
 
-class ConcurrentControls(Rule):
-    """The final test compares an arm with pulls of control while the arm was available."""
-
-    setting = "controls"
-
-    @staticmethod
-    def fact(rules: Rules) -> tuple[str, str] | None:
-        concurrent = rules.controls == "concurrent"
-        return ("Controls of the test", "concurrent with the arm") if concurrent else None
-
-
 RULES: tuple[type[Rule], ...] = (
     ControlShare,
     Floor,
@@ -369,7 +358,6 @@ RULES: tuple[type[Rule], ...] = (
     Inferiority,
     Futility,
     Equivalence,
-    ConcurrentControls,
 )
 
 

@@ -19,13 +19,11 @@ units of its share, and the rest go to the largest remainders.
 
 from __future__ import annotations
 
-from abc import abstractmethod
-
 import numpy as np
 
 from ..problem import States
-from ..support import Floats, Ints
-from .allocation import in_parts, restricted
+from ..support import Floats
+from .allocation import in_parts
 from .index_policy import IndexPolicy
 from .kernels.batch_shares import normal_table, shares_each
 from .requirements import batches, no_windows, prior_weight
@@ -33,49 +31,6 @@ from .requirements import batches, no_windows, prior_weight
 EPISODES_PER_THREAD = 64  # fewer are not worth a thread
 SEARCH_STEPS = 24  # of the search for shares
 GRID_POINTS = 32
-
-
-class SharesPolicy(IndexPolicy):
-    """Gives units by shares: drawn where the policy is `randomised`, rounded where it is not."""
-
-    @abstractmethod
-    def shares(self, stage: int, states: States) -> Floats:
-        """Share of every arm, (E, K); rows add up to 1."""
-
-    @property
-    def is_vectorised(self) -> bool:
-        return True
-
-    def probabilities(
-        self, stage: int, states: States, rng: np.random.Generator | None = None
-    ) -> Floats:
-        if stage >= self.problem.horizon:
-            return super().probabilities(stage, states, rng)
-        return restricted(self.shares(stage, states), states.allowed)
-
-    def share_units(self, stage: int, states: States, rng: np.random.Generator | None) -> Ints:
-        shares = restricted(self.shares(stage, states), states.allowed)
-        if not self.randomised or rng is None:
-            return rounded(shares, self.problem.units)
-        return np.asarray(rng.multinomial(self.problem.units, _proper(shares)), dtype=np.int64)
-
-
-def _proper(shares: Floats) -> Floats:
-    """Without rounding errors that `multinomial` would refuse."""
-    positive = np.maximum(shares, 0.0)
-    return np.asarray(positive / positive.sum(axis=1, keepdims=True) * (1.0 - 1e-12))
-
-
-def rounded(shares: Floats, units: int) -> Ints:
-    """Whole units by largest remainders, (E, K); of equal ones the arms that stand first."""
-    exact = units * shares
-    floor = np.floor(exact + 1e-9).astype(np.int64)
-    left = units - floor.sum(axis=1)
-    left_over = np.round(exact - floor, 9)  # equal ones may differ by rounding
-    order = np.argsort(-left_over, axis=1, kind="stable")
-    rank = np.empty_like(order)
-    np.put_along_axis(rank, order, np.arange(shares.shape[1])[None, :], axis=1)
-    return np.asarray(floor + (rank < left[:, None]), dtype=np.int64)
 
 
 def best_shares(
@@ -121,7 +76,7 @@ def best_shares(
     return share
 
 
-class RhoPolicy(SharesPolicy):
+class RhoPolicy(IndexPolicy):
     """Shares that would be best if they were kept to the end."""
 
     name = "rho"

@@ -34,7 +34,6 @@ from .kernels.episodes import Episodes
 from .kernels.thompson import LARGE_COUNTS, SURE_KEY, key, play
 from .kernels.thompson_bins import play_bins
 from .requirements import batches, unknown_means
-from .shares import SharesPolicy
 
 # Stages before a block, for each of its own, up to which it is played by bins. Bins must recall
 # those stages: one takes about a thirtieth of the time that bins save in a stage that is played.
@@ -204,7 +203,7 @@ class ThompsonPolicy(IndexPolicy):
             play(episodes, self.problem.pulls_per_stage, *self.beta_priors, good, bad, rng)
 
 
-class ThompsonSharesPolicy(SharesPolicy):
+class ThompsonSharesPolicy(IndexPolicy):
     """Thompson sampling, multinomial by the probabilities of being best."""
 
     name = "thompson-shares"

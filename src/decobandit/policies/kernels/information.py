@@ -31,17 +31,10 @@ NEGLIGIBLE = 1e-22  # outer bins in which all weights of an arm are smaller are 
 IMPROVEMENT = 1.0 - 1e-12  # a pair must be better than others by this factor
 
 
-class Grid(NamedTuple):
-    """Points and their logarithms."""
-
-    x: Floats  # (G,)
-    log_x: Floats
-    log_rest: Floats  # of 1 - x
-
-
 class Room(NamedTuple):
     """Posterior of every arm, one row each, and room for one decision."""
 
+    grid: Floats  # (3, G) points, their logarithms, those of 1 - x
     F: Floats  # (K, G)
     h: Floats
     r: Floats
@@ -56,27 +49,29 @@ class Room(NamedTuple):
     gain: Floats  # (K,)
 
 
-def make_grid(points: int) -> Grid:
-    """Midpoints of equal bins in phi."""
+def make_grid(points: int) -> Floats:
+    """Midpoints of equal bins in phi, (3, G)."""
     phi = (np.arange(points) + 0.5) * (math.pi / 2.0 / points)
-    return Grid(np.sin(phi) ** 2, 2.0 * np.log(np.sin(phi)), 2.0 * np.log(np.cos(phi)))
+    return np.array([np.sin(phi) ** 2, 2.0 * np.log(np.sin(phi)), 2.0 * np.log(np.cos(phi))])
 
 
-def make_room(arms: int, points: int) -> Room:
+def make_room(arms: int, grid: Floats) -> Room:
     """Allocate rows for the arms, and the work space."""
+    points = grid.shape[1]
     F, h, r = np.zeros((3, arms, points))
     low, high = np.zeros((2, arms), np.int64)
     P, Ph = np.zeros((2, points))
     chance, mean, regret, gain = np.zeros((4, arms))
-    return Room(F, h, r, low, high, P, Ph, chance, np.zeros((arms, arms)), mean, regret, gain)
+    return Room(grid, F, h, r, low, high, P, Ph, chance, np.zeros((arms, arms)), mean, regret, gain)
 
 
 @compiled(fastmath=True)
 def weigh(a, b, grid, w):
     """Weights of Beta(a, b), unscaled, into w. Returns their sum."""
     G, largest, total = w.size, -np.inf, 0.0
+    log_x, log_rest = grid[1], grid[2]
     for k in range(G):
-        w[k] = (a - 0.5) * grid.log_x[k] + (b - 0.5) * grid.log_rest[k]
+        w[k] = (a - 0.5) * log_x[k] + (b - 0.5) * log_rest[k]
         largest = max(largest, w[k])
     for k in range(G):
         log_w = w[k] - largest
@@ -92,14 +87,14 @@ def weigh(a, b, grid, w):
 
 
 @compiled
-def fill_row(arm, a, b, grid, room):
+def fill_row(arm, a, b, room):
     """The row of an arm with posterior Beta(a, b)."""
     F, h, r = room.F[arm], room.h[arm], room.r[arm]
-    scale = 1.0 / weigh(a, b, grid, h)
+    scale, x = 1.0 / weigh(a, b, room.grid, h), room.grid[0]
     below, sum_below, low, high = 0.0, 0.0, -1, 0
     for k in range(F.size):
         w = h[k] * scale
-        xw = grid.x[k] * w
+        xw = x[k] * w
         F[k], r[k], h[k] = below + 0.5 * w, sum_below + 0.5 * xw, w
         below += w
         sum_below += xw
@@ -126,13 +121,13 @@ def dot(u, v):
 
 
 @compiled(inline="always")
-def find_best(grid, room):
+def find_best(room):
     """Chances of being best and joint means, into the room."""
     K = room.low.size
     chance, joint = room.chance, room.joint
     # the best arm is below the first of these bins, or above the last, with no chance to speak of
     low, high = room.low.max(), room.high.max()
-    P, Ph, x = room.P[: high - low], room.Ph[: high - low], grid.x[low:high]
+    P, Ph, x = room.P[: high - low], room.Ph[: high - low], room.grid[0, low:high]
     P[:] = 1.0
     for i in range(K):
         F = room.F[i, low:high]
@@ -213,9 +208,9 @@ def best_pair(regret, gain):
 
 
 @compiled
-def decide(grid, room, by_variance):
+def decide(room, by_variance):
     """Two arms, and the chance of the first."""
-    find_best(grid, room)
+    find_best(room)
     weigh_up(room, by_variance)
     return best_pair(room.regret, room.gain)
 
@@ -238,18 +233,18 @@ def best_pairs(chance, joint, gain, room, first, second, q):
 
 
 @compiled
-def play(episodes, stages, alpha, beta, by_variance, grid, room, rng):
+def play(episodes, stages, alpha, beta, by_variance, room, rng):
     """A block of stages of all episodes, one pull in each."""
     E, K = episodes.pulls.shape
     for e in range(E):
         for arm in range(K):
             good = episodes.good[e, arm]
             bad = episodes.pulls[e, arm] - good
-            fill_row(arm, alpha[arm] + good, beta[arm] + bad, grid, room)
+            fill_row(arm, alpha[arm] + good, beta[arm] + bad, room)
         for b in range(stages):
-            i, j, q = decide(grid, room, by_variance)
+            i, j, q = decide(room, by_variance)
             arm = i if rng.random() < q else j
             pull(episodes, e, b, ZERO, arm)
             good = episodes.good[e, arm]
             bad = episodes.pulls[e, arm] - good
-            fill_row(arm, alpha[arm] + good, beta[arm] + bad, grid, room)
+            fill_row(arm, alpha[arm] + good, beta[arm] + bad, room)
