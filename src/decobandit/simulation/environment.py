@@ -79,6 +79,7 @@ class BanditEnv(gymnasium.Env[Observation, Any]):
         if isinstance(problem, Mapping):
             problem = Problem(**problem)
         self.problem = check_problem(problem)
+        self._greedy = GreedyPolicy(problem)
         K, width = problem.n_arms, max(group.model.width for group in problem.groups)
         observed: dict[str, spaces.Space[Any]] = {
             "stage": spaces.Box(0, problem.horizon, (1,), np.int64),
@@ -170,9 +171,7 @@ class BanditEnv(gymnasium.Env[Observation, Any]):
         problem, last = self.problem, float(self._arms.last_rewards()[0])
         if problem.terminal is None:
             return last
-        best = GreedyPolicy(problem).allocate_many(
-            problem.horizon, States(problem, self._arms.stats)
-        )
+        best = self._greedy.allocate_many(problem.horizon, States(problem, self._arms.stats))
         return last + float(self._arms.step(problem.horizon, best)[0, 0])
 
     # -- observations -------------------------------------------------------------------------
