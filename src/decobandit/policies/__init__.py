@@ -13,9 +13,7 @@ from ..support.lazy import lazy_names
 if TYPE_CHECKING:
     from .allocation import ArmIndex as ArmIndex
     from .allocation import Cost as Cost
-    from .allocation import Weighed as Weighed
     from .allocation import check_pulls as check_pulls
-    from .allocation import next_stage as next_stage
     from .base import Policy as Policy
     from .calibrated import CalibratedPolicy as CalibratedPolicy
     from .calibrated import ChosenPath as ChosenPath
@@ -60,8 +58,6 @@ if TYPE_CHECKING:
     from .rules import REASONS as REASONS
     from .rules import RULES as RULES
     from .rules import SAME as SAME
-    from .rules import Rule as Rule
-    from .rules import Verdict as Verdict
     from .rules import at_least as at_least
     from .rules import at_most as at_most
     from .rules import rules_of as rules_of

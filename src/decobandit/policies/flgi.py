@@ -26,14 +26,14 @@ from ..support import Floats, Ints
 from .allocation import allowed_in, largest_arms
 from .index_policy import IndexPolicy
 from .kernels.batch_units import forward_units
-from .requirements import GENERAL, batches, steady_rewards
+from .requirements import GENERAL, batches, binary_outcomes, steady_rewards
 
 DISCOUNT = 0.99
 
 
 def _tabulated(problem: Problem) -> str | None:
     normal = all(isinstance(group.model, NormalModel) for group in problem.groups)
-    if not (problem.is_binary or normal):
+    if not normal and binary_outcomes(problem) is not None:
         return f"needs arms that are all binary or all normal; {GENERAL}"
     if problem.most_pulls > MOST_PULLS:
         return (

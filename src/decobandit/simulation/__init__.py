@@ -13,7 +13,6 @@ from ..support.lazy import lazy_names
 
 if TYPE_CHECKING:
     from .accounts import GapTerms as GapTerms
-    from .accounts import Played as Played
     from .estimators import FOLDS as FOLDS
     from .estimators import MIN_DRAWS as MIN_DRAWS
     from .estimators import Estimate as Estimate

@@ -133,6 +133,7 @@ class EpisodeArms:
         self.pulls = np.zeros(chunk.keys.shape, np.int64)
         self.means = np.repeat(chunk.means, world.per_draw, axis=0)  # nan where arms have none
         self.outcomes = outcomes_of(problem, chunk)
+        self.counted = problem.is_binary  # pulls of a stage are kept together
         self.restless = [k for k, group in enumerate(problem.groups) if group.model.restless]
         self._first = world.place(chunk.number).start * world.per_draw  # episode of all
         for k in self.restless:
@@ -175,7 +176,7 @@ class EpisodeArms:
         if deployed:
             total, observed = count * mean, np.full(e.shape, np.nan)
             self._keep(stage, e, arm, count, observed, base * count + factor * total, mean)
-        elif outcomes.tallied and (self.record is None or self.problem.is_binary):
+        elif outcomes.tallied and (self.record is None or self.counted):
             added = outcomes.tally(e, member, self.pulls[e, arm], count)
             self.stats[e, arm, : model.width] += added
             total = model.total(added)
@@ -245,7 +246,7 @@ class EpisodeArms:
         if self.record is None:
             return
         columns: dict[str, Floats | Ints] = {"outcome": observed}
-        if self.problem.is_binary and self.problem.repeat:
+        if self.counted and self.problem.repeat:
             columns = {"good": observed, "pulls": np.where(np.isnan(observed), np.nan, count)}
         stages = np.full(e.shape, stage)
         self.record.add(self._first + e, stages, arm, **columns, reward=reward, truth=mean)

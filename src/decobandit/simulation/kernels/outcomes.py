@@ -18,12 +18,12 @@ SMALL_MEAN = 12.0  # of counts that are found by going through their chances
 APART = np.uint64(0xD1342543DE82EF95)  # starts of the streams of single counts
 
 
-@compiled
-def class_at(below, u):
-    """Class of a uniform number; below (L,)."""
+@compiled(inline="always")
+def class_of(below, row, u):
+    """Class of a uniform number; below (rows, L)."""
     j = 0
-    while j < below.shape[0] - 1 and u >= below[j]:
-        j += 1
+    for i in range(below.shape[1] - 1):
+        j += u >= below[row, i]
     return j
 
 
@@ -74,7 +74,7 @@ def draw_classes(keys, first, count, below, out):
     """Outcomes by class, out (N, L)."""
     for i in range(keys.shape[0]):
         for j in range(count[i]):
-            out[i, class_at(below[i], uniform(keys[i], first[i] + j))] += 1.0
+            out[i, class_of(below, i, uniform(keys[i], first[i] + j))] += 1.0
 
 
 @compiled

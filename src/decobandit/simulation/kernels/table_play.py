@@ -23,19 +23,10 @@ from ...policies.kernels.episodes import uniform
 from ...policies.kernels.index_play import two_largest
 from ...problem.kernels.ties import tie_winner
 from ...support.kernels.compiled import compiled
-from .outcomes import count_at
+from .outcomes import class_of, count_at
 
 BY_CLASS, BY_STATE, BY_COUNT = 0, 1, 2
 SIDE = 16  # episodes side by side: what one of them waits for in memory, others do not
-
-
-@compiled(inline="always")
-def class_of(below, row, u):
-    """Class of a uniform number; below (rows, L)."""
-    j = 0
-    for i in range(below.shape[1] - 1):
-        j += u >= below[row, i]
-    return j
 
 
 @compiled
