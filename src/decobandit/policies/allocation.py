@@ -20,6 +20,7 @@ from ..problem import TIE_SIGNS, Problem, State, States, TieRule
 from ..support import Floats, Ints, InvalidArgument, pool, shown, worker_count
 from .kernels.index_play import pull_largest
 
+Random = np.random.Generator | None  # None: nothing is drawn
 Counts = npt.NDArray[np.integer]  # of outcomes: whole numbers of any width
 Allowed = npt.NDArray[np.bool_]
 Allotments = tuple[Ints, Ints, Floats]  # rows of states (A,), pulls (A, K), probabilities (A,)
@@ -168,7 +169,7 @@ def largest_arms(
     number: int,
     tolerance: float,
     ties: TieRule,
-    rng: np.random.Generator | None,
+    rng: Random,
 ) -> Ints:
     """One pull of each of the `number` arms of largest value in every row; ties by the rule."""
     left, units = np.array(values, order="C"), np.zeros(values.shape, dtype=np.int64)

@@ -26,6 +26,7 @@ import numpy as np
 
 from ..joint import count_states
 from ..problem import Problem, State
+from .allocation import Random
 from .base import Policy
 from .calibrated import exact_value, on_common_draws
 from .catalogue import make_policies, policy_class
@@ -67,9 +68,7 @@ class AutoPolicy(Policy):
     def successor(cls, context: Context, planned: int) -> Policy:
         return type(cls.make(context)).successor(context, planned)
 
-    def select(
-        self, stage: int, state: State, rng: np.random.Generator | None = None
-    ) -> tuple[int, ...]:
+    def select(self, stage: int, state: State, rng: Random = None) -> tuple[int, ...]:
         raise NotImplementedError("'auto' makes another policy: use make_policy")
 
 

@@ -32,6 +32,7 @@ from .allocation import (
     Allotments,
     ArmIndex,
     Cost,
+    Random,
     Ways,
     Weighed,
     ask_each,
@@ -148,15 +149,13 @@ class Policy(Shown, ABC):
     # -- what a policy must have --------------------------------------------------------------
 
     @abstractmethod
-    def select(
-        self, stage: int, state: State, rng: np.random.Generator | None = None
-    ) -> tuple[int, ...]:
+    def select(self, stage: int, state: State, rng: Random = None) -> tuple[int, ...]:
         """Return the positions of the arms to pull at `stage`.
 
         In problems with `repeat` one for each unit: an arm may be named several times.
         """
 
-    def choose(self, state: State, *, rng: np.random.Generator | None = None) -> tuple[int, ...]:
+    def choose(self, state: State, *, rng: Random = None) -> tuple[int, ...]:
         """Return the positions of the arms to pull in this state.
 
         Parameters
@@ -176,7 +175,7 @@ class Policy(Shown, ABC):
 
     # -- pulls of every arm -------------------------------------------------------------------
 
-    def allocate(self, state: State, *, rng: np.random.Generator | None = None) -> tuple[int, ...]:
+    def allocate(self, state: State, *, rng: Random = None) -> tuple[int, ...]:
         """Return the number of pulls of every arm at the next stage, in this state.
 
         Parameters
@@ -204,16 +203,12 @@ class Policy(Shown, ABC):
         checked_state(state, self.problem)
         return self.allocation(next_stage(self.problem, state), state, rng)
 
-    def allocation(
-        self, stage: int, state: State, rng: np.random.Generator | None = None
-    ) -> tuple[int, ...]:
+    def allocation(self, stage: int, state: State, rng: Random = None) -> tuple[int, ...]:
         """Return the number of pulls of every arm at a stage, in one state, (arms,)."""
         (pulls,) = self.allocate_many(stage, States.of(self.problem, [state]), rng).tolist()
         return tuple(pulls)
 
-    def allocate_many(
-        self, stage: int, states: States, rng: np.random.Generator | None = None
-    ) -> Ints:
+    def allocate_many(self, stage: int, states: States, rng: Random = None) -> Ints:
         """Return the pulls of every arm in many states at once, (E, K); in batches, whole units.
 
         By default one unit of each arm of `select`, once in equal rows unless it draws. Fewer
@@ -252,9 +247,7 @@ class Policy(Shown, ABC):
         rows, arms = np.nonzero(probabilities)
         return rows, np.eye(self.problem.n_arms, dtype=np.int64)[arms], probabilities[rows, arms]
 
-    def probabilities(
-        self, stage: int, states: States, rng: np.random.Generator | None = None
-    ) -> Floats:
+    def probabilities(self, stage: int, states: States, rng: Random = None) -> Floats:
         """Share of a stage's pulls that each arm gets on average, (E, K); rows sum to 1.
 
         With one pull per stage these are allocation probabilities. Only arms that `states` allows

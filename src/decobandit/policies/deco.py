@@ -37,7 +37,7 @@ from ..prices import (
 )
 from ..problem import DEFAULT_TIES, Problem, State, States, Stats, TieRule, remaining_problem
 from ..support import Floats, Ints, InvalidArgument
-from .allocation import ArmIndex, distinct_arms, in_parts
+from .allocation import ArmIndex, Random, distinct_arms, in_parts
 from .base import Policy
 from .context import Context
 from .index_policy import IndexPolicy
@@ -185,7 +185,7 @@ class DecoPolicy(IndexPolicy):
             return self.prices[first:]
         return joined_prices(self.problem, self.prices, self.resource_prices, first)
 
-    def values(self, stage: int, states: States, rng: np.random.Generator | None = None) -> Floats:
+    def values(self, stage: int, states: States, rng: Random = None) -> Floats:
         values = super().values(stage, states, rng)
         if self._chains is None or not self._chains.exact:
             return values
@@ -217,9 +217,7 @@ class DecoPolicy(IndexPolicy):
 
     # -- budgets and resources ----------------------------------------------------------------
 
-    def unit_worths(
-        self, stage: int, states: States, rng: np.random.Generator | None
-    ) -> tuple[Floats, Floats]:
+    def unit_worths(self, stage: int, states: States, rng: Random) -> tuple[Floats, Floats]:
         """Order by what is left of a unit's worth after the prices of what it uses."""
         values = self.unit_values_at(stage, states, rng)
         if self.problem.resources is None:
@@ -240,7 +238,7 @@ class DecoPolicy(IndexPolicy):
         ]
         return list(zip(plans, policies, strict=True))
 
-    def unit_values_at(self, stage: int, states: States, rng: np.random.Generator | None) -> Floats:
+    def unit_values_at(self, stage: int, states: States, rng: Random) -> Floats:
         """Between the two plans that are expected to take more and less than is left."""
         if not self.money_price or stage == 0:
             return super().unit_values_at(stage, states, rng)
@@ -257,7 +255,7 @@ class DecoPolicy(IndexPolicy):
                 values[rows] += weight[rows, None, None] * planned
         return values
 
-    def share_units(self, stage: int, states: States, rng: np.random.Generator | None) -> Ints:
+    def share_units(self, stage: int, states: States, rng: Random) -> Ints:
         return shared_units(self.relaxation, stage, states)
 
 
@@ -324,9 +322,7 @@ class ReplannedDecoPolicy(Policy):
         self._tol = tol
         self.ties = ties
 
-    def select(
-        self, stage: int, state: State, rng: np.random.Generator | None = None
-    ) -> tuple[int, ...]:
+    def select(self, stage: int, state: State, rng: Random = None) -> tuple[int, ...]:
         """Choose as if the planned end were now."""
         left = remaining_problem(self.problem, stage, state)
         policy = DecoPolicy(left, whole_solution(left, tol=self._tol).prices, ties=self.ties)

@@ -23,7 +23,7 @@ from ..arm import normal_indices
 from ..arm.gittins import MOST_PULLS, discounted_table
 from ..problem import DEFAULT_TIES, NormalModel, Problem, States, TieRule
 from ..support import Floats, Ints
-from .allocation import allowed_in, largest_arms
+from .allocation import Random, allowed_in, largest_arms
 from .index_policy import IndexPolicy
 from .kernels.batch_units import forward_units
 from .requirements import GENERAL, batches, binary_outcomes, steady_rewards
@@ -60,7 +60,7 @@ class ForwardGittinsPolicy(IndexPolicy):
         self._prior_pulls = np.array([model.prior_pulls for model in measured])
         self._prior_total = self._prior_pulls * np.array([model.prior_mean for model in measured])
 
-    def share_units(self, stage: int, states: States, rng: np.random.Generator | None) -> Ints:
+    def share_units(self, stage: int, states: States, rng: Random) -> Ints:
         assert rng is not None
         if self._noise.size:
             return self._share_measured(stage, states, rng)

@@ -31,7 +31,7 @@ import numpy as np
 
 from ..problem import DEFAULT_TIES, Problem, States, TieRule
 from ..support import Floats, InvalidArgument
-from .allocation import distinct_states, drawn_arms, restricted
+from .allocation import Random, distinct_states, drawn_arms, restricted
 from .index_policy import IndexPolicy
 from .kernels.episodes import Episodes
 from .kernels.information import (
@@ -104,15 +104,13 @@ class IdsPolicy(IndexPolicy):
 
     # -- what is pulled -----------------------------------------------------------------------
 
-    def probabilities(
-        self, stage: int, states: States, rng: np.random.Generator | None = None
-    ) -> Floats:
+    def probabilities(self, stage: int, states: States, rng: Random = None) -> Floats:
         if stage >= self.problem.horizon:
             return super().probabilities(stage, states, rng)
         probabilities = self._pairs(stage, states)
         return restricted(probabilities, states.allowed)
 
-    def values(self, stage: int, states: States, rng: np.random.Generator | None = None) -> Floats:
+    def values(self, stage: int, states: States, rng: Random = None) -> Floats:
         """1 of the arm that is drawn, 0 of others."""
         if rng is None:
             raise self.no_generator()

@@ -43,6 +43,7 @@ from ..support import Cache, Floats, Ints, InvalidArgument
 from .allocation import (
     Allotments,
     ArmIndex,
+    Random,
     Ways,
     Weighed,
     check_turn,
@@ -120,7 +121,7 @@ class IndexPolicy(Policy):
         """
         raise self.no_index()
 
-    def values(self, stage: int, states: States, rng: np.random.Generator | None = None) -> Floats:
+    def values(self, stage: int, states: States, rng: Random = None) -> Floats:
         """Return the values that arms are compared by before any deployment, (E, K)."""
         if self.by_arm:
             return self.by_group(states, partial(self.index, stage))
@@ -128,9 +129,7 @@ class IndexPolicy(Policy):
         values = [self.indices(stage, rows.state(e)) for e in range(len(rows))]
         return np.array(values, dtype=float)[place]
 
-    def values_at(
-        self, stage: int, states: States, rng: np.random.Generator | None = None
-    ) -> Floats:
+    def values_at(self, stage: int, states: States, rng: Random = None) -> Floats:
         """`values`, and at a deployment expected rewards, (E, K); low outside windows."""
         if stage >= self.problem.horizon:
             return self.expected_rewards(stage, states)
@@ -282,9 +281,7 @@ class IndexPolicy(Policy):
 
     # -- allocation ---------------------------------------------------------------------------
 
-    def select(
-        self, stage: int, state: State, rng: np.random.Generator | None = None
-    ) -> tuple[int, ...]:
+    def select(self, stage: int, state: State, rng: Random = None) -> tuple[int, ...]:
         """Positions of the arms to pull, largest index first."""
         check_turn(self.problem, stage, state)
         if self.batches:
@@ -299,15 +296,11 @@ class IndexPolicy(Policy):
             left = left[left != chosen[-1]]
         return tuple(chosen)
 
-    def allocation(
-        self, stage: int, state: State, rng: np.random.Generator | None = None
-    ) -> tuple[int, ...]:
+    def allocation(self, stage: int, state: State, rng: Random = None) -> tuple[int, ...]:
         check_turn(self.problem, stage, state)
         return super().allocation(stage, state, rng)
 
-    def allocate_many(
-        self, stage: int, states: States, rng: np.random.Generator | None = None
-    ) -> Ints:
+    def allocate_many(self, stage: int, states: States, rng: Random = None) -> Ints:
         if self.selects_only:
             return super().allocate_many(stage, states, rng)
         if stage < self.problem.horizon:
@@ -321,7 +314,7 @@ class IndexPolicy(Policy):
         number = round(self.problem.pulls[stage])
         return largest_arms(values, pulls_made(states), number, self._tolerance, self.ties, rng)
 
-    def share_units(self, stage: int, states: States, rng: np.random.Generator | None) -> Ints:
+    def share_units(self, stage: int, states: States, rng: Random) -> Ints:
         """Units of every arm of a batch, (E, K): by shares, drawn if the policy is `randomised`.
 
         Else each to the largest index, as expected so far.
@@ -357,7 +350,7 @@ class IndexPolicy(Policy):
     def _allowed_shares(self, stage: int, states: States) -> Floats:
         return restricted(self.shares(stage, states), states.allowed)
 
-    def affordable_units(self, stage: int, states: States, rng: np.random.Generator | None) -> Ints:
+    def affordable_units(self, stage: int, states: States, rng: Random) -> Ints:
         """Units of every arm within budget or resources, (E, K): the first in order that fit."""
         order, worth = self.unit_worths(stage, states, rng)
         able = of_allowed(np.zeros(order.shape[:2]), states) >= 0.0
@@ -388,14 +381,12 @@ class IndexPolicy(Policy):
         give_within(*offered, pulls, *settings, units)
         return units
 
-    def unit_worths(
-        self, stage: int, states: States, rng: np.random.Generator | None
-    ) -> tuple[Floats, Floats]:
+    def unit_worths(self, stage: int, states: States, rng: Random) -> tuple[Floats, Floats]:
         """Return what units are taken in order of, and their worth, (E, K, units) each."""
         values = self.unit_values_at(stage, states, rng)
         return values, values
 
-    def unit_values_at(self, stage: int, states: States, rng: np.random.Generator | None) -> Floats:
+    def unit_values_at(self, stage: int, states: States, rng: Random) -> Floats:
         """Index of every unit of every arm, (E, K, units that one arm may take)."""
         if not self.batches:
             return self.values_at(stage, states, rng)[..., None]
@@ -447,9 +438,7 @@ class IndexPolicy(Policy):
             return self.by_shares or type(self).probabilities is not IndexPolicy.probabilities
         return self.by_arm or self.has_table or type(self).values is not IndexPolicy.values
 
-    def probabilities(
-        self, stage: int, states: States, rng: np.random.Generator | None = None
-    ) -> Floats:
+    def probabilities(self, stage: int, states: States, rng: Random = None) -> Floats:
         if stage < self.problem.horizon and self.problem.budget is not None:
             return np.asarray(self.affordable_units(stage, states, rng) / self.problem.units)
         if stage < self.problem.horizon and self.by_shares:
@@ -466,7 +455,7 @@ class IndexPolicy(Policy):
         pulls = largest_arms(values, pulls_made(states), 1, self._tolerance, self.ties, rng)
         return pulls.astype(float)
 
-    def _mean_values(self, stage: int, states: States, rng: np.random.Generator | None) -> Floats:
+    def _mean_values(self, stage: int, states: States, rng: Random) -> Floats:
         """Index of every arm, (E, K), on average over outcomes that are pending.
 
         A policy that compares arms otherwise uses what is known.

@@ -18,6 +18,7 @@ import numpy as np
 
 from ..problem import TIE_SIGNS, Problem, States
 from ..support import Floats
+from .allocation import Random
 from .index_policy import IndexPolicy, same_rewards
 from .kernels.episodes import Episodes
 from .kernels.knowledge_gradient import play
@@ -62,7 +63,7 @@ class KnowledgeGradientPolicy(IndexPolicy):
 
     # -- single pulls -------------------------------------------------------------------------
 
-    def values(self, stage: int, states: States, rng: np.random.Generator | None = None) -> Floats:
+    def values(self, stage: int, states: States, rng: Random = None) -> Floats:
         means = self.means(states)
         values = self.rewards(stage, means)
         for later in self._choices(stage):

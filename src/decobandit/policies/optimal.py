@@ -13,7 +13,7 @@ import numpy as np
 from ..joint import TIED, TwoArmChoices, optimum, tied_shares
 from ..problem import DEFAULT_TIES, TIE_SIGNS, TIE_TOLERANCE, Problem, State, States, TieRule
 from ..support import Floats, Ints, Report, Unsupported
-from .allocation import Ways, Weighed
+from .allocation import Random, Ways, Weighed
 from .index_policy import IndexPolicy
 from .requirements import finite_outcomes
 
@@ -74,7 +74,7 @@ class OptimalPolicy(IndexPolicy):
     def value(self) -> float:
         return self.optimum.value
 
-    def values(self, stage: int, states: States, rng: np.random.Generator | None = None) -> Floats:
+    def values(self, stage: int, states: States, rng: Random = None) -> Floats:
         """Return the expected reward to go of a pull; of several, units of the best allotment."""
         if self.problem.units > 1:
             return self._best_units(stage, states).astype(float)
@@ -87,7 +87,7 @@ class OptimalPolicy(IndexPolicy):
         single = round(self.problem.pulls[stage]) == 1
         return super().indices(stage, state) if single else None
 
-    def share_units(self, stage: int, states: States, rng: np.random.Generator | None) -> Ints:
+    def share_units(self, stage: int, states: States, rng: Random) -> Ints:
         return self._best_units(stage, states)
 
     def _best_units(self, stage: int, states: States) -> Ints:
@@ -110,9 +110,7 @@ class OptimalPolicy(IndexPolicy):
         """Values from here on are tied with the best."""
         return best - np.maximum(self._tolerance, TIE_TOLERANCE * np.abs(best))
 
-    def probabilities(
-        self, stage: int, states: States, rng: np.random.Generator | None = None
-    ) -> Floats:
+    def probabilities(self, stage: int, states: States, rng: Random = None) -> Floats:
         dropped = states.allowed is not None and not np.all(states.allowed)
         if dropped or (states.pending is not None and np.any(states.pending)):
             raise Unsupported(

@@ -42,7 +42,7 @@ from ..problem import (
     remaining_problem,
 )
 from ..support import Cache, Floats, Ints
-from .allocation import distinct_arms, distinct_states
+from .allocation import Random, distinct_arms, distinct_states
 from .context import Context
 from .deco import DecoPolicy, limit_prices, shared_units, values_of_arms
 from .index_policy import IndexPolicy
@@ -103,7 +103,7 @@ class RepricedDecoPolicy(DecoPolicy):
         self.origin = SCALES.index(1.0) * self._shape[1] + self._shape[1] // 2
         self._members = Cache[int, OneArmValues](MEMBER_BYTES, size=_bytes)
 
-    def share_units(self, stage: int, states: States, rng: np.random.Generator | None) -> Ints:
+    def share_units(self, stage: int, states: States, rng: Random) -> Ints:
         chosen = self.members(stage, *distinct_arms(states))
         units = np.empty(states.stats.shape[:2], dtype=np.int64)
         for code in np.unique(chosen).tolist():
@@ -206,7 +206,7 @@ class RollingDecoPolicy(IndexPolicy):
     def make(cls, context: Context) -> RollingDecoPolicy:
         return cls(context.solution, tol=context.tol, ties=context.ties)
 
-    def values(self, stage: int, states: States, rng: np.random.Generator | None = None) -> Floats:
+    def values(self, stage: int, states: States, rng: Random = None) -> Floats:
         if self._chains is None and self.problem.budget is None:
             return super().values(stage, states, rng)
         if self._chains is None:  # equal states with equal money once
@@ -253,9 +253,7 @@ class RollingDecoPolicy(IndexPolicy):
         policy = _deco(whole_solution(left, tol=self._tol, start=start, workers=1))
         return policy.indices(0, State.fresh(left.n_arms)), policy.paid(0)
 
-    def unit_worths(
-        self, stage: int, states: States, rng: np.random.Generator | None
-    ) -> tuple[Floats, Floats]:
+    def unit_worths(self, stage: int, states: States, rng: Random) -> tuple[Floats, Floats]:
         if self.problem.resources is None:
             return super().unit_worths(stage, states, rng)
         rows, place = distinct_states(states)

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from ..problem import Rules, State, States
 from ..problem.states import SLACK
 from ..support import Floats, Ints
-from .allocation import allowed_in, check_turn, drawn_arms, pending_in, pulls_made
+from .allocation import Random, allowed_in, check_turn, drawn_arms, pending_in, pulls_made
 from .base import Policy
 from .comparison import Comparison
 from .names import BASELINE_POLICY
@@ -68,16 +68,12 @@ class RuledPolicy(Policy):
         is_exact = self.inner.has_probabilities or not self.inner.randomised
         return is_exact and self.problem.pulls_per_stage == 1
 
-    def select(
-        self, stage: int, state: State, rng: np.random.Generator | None = None
-    ) -> tuple[int, ...]:
+    def select(self, stage: int, state: State, rng: Random = None) -> tuple[int, ...]:
         """Positions of the arms to pull."""
         check_turn(self.problem, stage, state)
         return tuple(np.flatnonzero(self.allocation(stage, state, rng)).tolist())
 
-    def probabilities(
-        self, stage: int, states: States, rng: np.random.Generator | None = None
-    ) -> Floats:
+    def probabilities(self, stage: int, states: States, rng: Random = None) -> Floats:
         states = states.at(stage)
         if self.settled(states).all():
             probabilities = np.zeros(states.pulls.shape)
@@ -90,9 +86,7 @@ class RuledPolicy(Policy):
             probabilities = rule.adjust(probabilities, states)
         return probabilities
 
-    def allocate_many(
-        self, stage: int, states: States, rng: np.random.Generator | None = None
-    ) -> Ints:
+    def allocate_many(self, stage: int, states: States, rng: Random = None) -> Ints:
         """Return pulls of every arm, (E, K), with pending outcomes and dropped arms."""
         several, waits = self.problem.pulls_per_stage > 1, self.problem.may_wait
         if not several and not waits:
@@ -108,7 +102,7 @@ class RuledPolicy(Policy):
                 units[rows] = allot(stage, states.rows(rows), rng)
         return self._affordable(stage, states, units) if waits else units
 
-    def _drawn_or_none(self, stage: int, states: States, rng: np.random.Generator | None) -> Ints:
+    def _drawn_or_none(self, stage: int, states: States, rng: Random) -> Ints:
         """Return pulls by the probabilities; where they add up to less than 1, perhaps none."""
         probabilities = self.probabilities(stage, states, rng)
         rest = np.maximum(1.0 - probabilities.sum(axis=1, keepdims=True), 0.0)
@@ -131,11 +125,11 @@ class RuledPolicy(Policy):
             left -= made[:, None] * cost
         return units
 
-    def _allot_freely(self, stage: int, states: States, rng: np.random.Generator | None) -> Ints:
+    def _allot_freely(self, stage: int, states: States, rng: Random) -> Ints:
         free = States(states.problem, states.stats, spent=states.spent)
         return self.inner.allocate_many(stage, free, rng)
 
-    def _allot_by_rules(self, stage: int, states: States, rng: np.random.Generator | None) -> Ints:
+    def _allot_by_rules(self, stage: int, states: States, rng: Random) -> Ints:
         if self.batches:
             return self.in_units(self.probabilities(stage, states, rng), rng)
         # where a stage pulls several different arms, only rules that decide alone change it
@@ -144,7 +138,7 @@ class RuledPolicy(Policy):
             shares = rule.adjust(shares, states)
         return np.rint(shares * self.problem.pulls_per_stage).astype(np.int64)
 
-    def in_units(self, probabilities: Floats, rng: np.random.Generator | None = None) -> Ints:
+    def in_units(self, probabilities: Floats, rng: Random = None) -> Ints:
         """Share the pulls of a stage by these probabilities, (E, K)."""
         units = self.problem.most_units
         exact = probabilities * units

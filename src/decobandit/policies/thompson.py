@@ -20,7 +20,7 @@ import numpy as np
 
 from ..problem import DEFAULT_TIES, Problem, Rules, State, States, TieRule
 from ..support import Floats, Ints
-from .allocation import check_turn, distinct_states, largest_arms, of_allowed, restricted
+from .allocation import Random, check_turn, distinct_states, largest_arms, of_allowed, restricted
 from .comparison import (
     BetaComparison,
     Comparison,
@@ -72,7 +72,7 @@ class ThompsonPolicy(IndexPolicy):
 
     # -- draws --------------------------------------------------------------------------------
 
-    def values(self, stage: int, states: States, rng: np.random.Generator | None = None) -> Floats:
+    def values(self, stage: int, states: States, rng: Random = None) -> Floats:
         if rng is None:
             raise self.no_generator()
         models = [group.model for group in self.problem.groups]
@@ -82,25 +82,21 @@ class ThompsonPolicy(IndexPolicy):
 
         return self.rewards(self.compared(stage), self.by_group(states, draw))
 
-    def allocate_many(
-        self, stage: int, states: States, rng: np.random.Generator | None = None
-    ) -> Ints:
+    def allocate_many(self, stage: int, states: States, rng: Random = None) -> Ints:
         simple = not (self.problem.may_wait or self.batches)
         if rng is None or stage >= self.problem.horizon or not simple:
             return super().allocate_many(stage, states, rng)
         drawn = of_allowed(self.values(stage, states, rng), states)
         return largest_arms(drawn, states.pulls, self.problem.pulls_per_stage, 0.0, "random", rng)
 
-    def share_units(self, stage: int, states: States, rng: np.random.Generator | None) -> Ints:
+    def share_units(self, stage: int, states: States, rng: Random) -> Ints:
         shares = np.zeros(states.stats.shape[:2], dtype=np.int64)
         for _ in range(self.problem.units):
             drawn = of_allowed(self.values(stage, states, rng), states)
             shares[np.arange(len(shares)), drawn.argmax(axis=1)] += 1
         return shares
 
-    def select(
-        self, stage: int, state: State, rng: np.random.Generator | None = None
-    ) -> tuple[int, ...]:
+    def select(self, stage: int, state: State, rng: Random = None) -> tuple[int, ...]:
         single = self.problem.single_binary and not self.problem.may_wait
         if rng is None or not single or stage >= self.problem.horizon:
             return super().select(stage, state, rng)
@@ -153,9 +149,7 @@ class ThompsonPolicy(IndexPolicy):
             return self.posteriors
         return by_rules
 
-    def probabilities(
-        self, stage: int, states: States, rng: np.random.Generator | None = None
-    ) -> Floats:
+    def probabilities(self, stage: int, states: States, rng: Random = None) -> Floats:
         one = round(self.problem.pulls[stage]) == 1 or self.batches
         if stage >= self.problem.horizon or not one or self.problem.budget is not None:
             return super().probabilities(stage, states, rng)
