@@ -42,7 +42,7 @@ from ..problem import (
     remaining_problem,
 )
 from ..support import Cache, Floats, Ints
-from .allocation import Random, distinct_arms, distinct_states
+from .allocation import Random, distinct_arms
 from .context import Context
 from .deco import DecoPolicy, limit_prices, shared_units, values_of_arms
 from .index_policy import IndexPolicy
@@ -207,20 +207,39 @@ class RollingDecoPolicy(IndexPolicy):
         return cls(context.solution, tol=context.tol, ties=context.ties)
 
     def values(self, stage: int, states: States, rng: Random = None) -> Floats:
-        if self._chains is None and self.problem.budget is None:
-            return super().values(stage, states, rng)
-        if self._chains is None:  # equal states with equal money once
-            flat = np.column_stack([states.stats.reshape(len(states), -1), states.left])
-            _, first, place = np.unique(flat, axis=0, return_index=True, return_inverse=True)
-            values = [self._solved(stage, states.state(e), float(states.left[e]))[0] for e in first]
-            return np.array(values, dtype=float)[place.reshape(-1)]
-        return np.array([self._restless(stage, states.rows([e]))[0] for e in range(len(states))])
+        return self._solved_rows(stage, states)[0]
+
+    def unit_worths(self, stage: int, states: States, rng: Random) -> tuple[Floats, Floats]:
+        if self.problem.resources is None:
+            return super().unit_worths(stage, states, rng)
+        values, paid = self._solved_rows(stage, states)
+        return values[..., None], (values + paid)[..., None]
+
+    def _solved_rows(self, stage: int, states: States) -> tuple[Floats, Floats]:
+        """Index of every arm, and what its pull pays for resources, (E, K); equal states once."""
+        flat = states.stats.reshape(len(states), -1)
+        if self.problem.budget is not None:
+            flat = np.column_stack([flat, states.left])
+        _, first, place = np.unique(flat, axis=0, return_index=True, return_inverse=True)
+        solved = self._solved if self._chains is None else self._restless
+        pairs = [solved(stage, states.rows([e])) for e in first]
+        values, paid = (np.array(part, dtype=float) for part in zip(*pairs, strict=True))
+        return values[place.reshape(-1)], paid[place.reshape(-1)]
+
+    def _solved(self, stage: int, states: States) -> tuple[Floats | None, Floats]:
+        """Both in one joint state, at prices of the stages left."""
+        state = states.state(0)
+        # the deployment has no stage after it to price: there the index is the expected reward
+        if stage == 0 or stage >= self.problem.horizon:
+            return self._first.indices(stage, state), self._first.paid(0)
+        money = None if self.problem.budget is None else float(states.left[0])
+        left = remaining_problem(self.problem, stage, state, money)
+        start = None if left.may_wait else self._first.prices[stage:]
+        policy = _deco(whole_solution(left, tol=self._tol, start=start, workers=1))
+        return policy.indices(0, State.fresh(left.n_arms)), policy.paid(0)
 
     def _restless(self, stage: int, states: States) -> tuple[Floats, Floats]:
-        """Index of every arm in one joint state, ties by shares: prices of the stages left.
-
-        The second: what pulls pay for resources, which is taken from the index, (arms,) each.
-        """
+        """Return both for arms that move at rest, ties by shares."""
         assert self._chains is not None
         codes, weights = chain_places(self._chains, states)
         size = self._chains.size
@@ -232,39 +251,6 @@ class RollingDecoPolicy(IndexPolicy):
         index, pays = ((weights * x[codes]).sum(axis=-1) for x in (left.first_index - paid, paid))
         tie = price, left.shares[0], self.scale
         return mixed_ties(self._chains, states, index, *tie)[0], pays[0]
-
-    def indices(self, stage: int, state: State) -> Floats | None:
-        if self._chains is not None:
-            return super().indices(stage, state)
-        return self._solved(stage, state)[0]
-
-    def _solved(
-        self, stage: int, state: State, money: float | None = None
-    ) -> tuple[Floats | None, Floats]:
-        """Index of every arm, at prices of the stages left; what pulls pay for resources there.
-
-        money: left of a budget; None: what the pulls have left.
-        """
-        # the deployment has no stage after it to price: there the index is the expected reward
-        if stage == 0 or stage >= self.problem.horizon:
-            return self._first.indices(stage, state), self._first.paid(0)
-        left = remaining_problem(self.problem, stage, state, money)
-        start = None if left.may_wait else self._first.prices[stage:]
-        policy = _deco(whole_solution(left, tol=self._tol, start=start, workers=1))
-        return policy.indices(0, State.fresh(left.n_arms)), policy.paid(0)
-
-    def unit_worths(self, stage: int, states: States, rng: Random) -> tuple[Floats, Floats]:
-        if self.problem.resources is None:
-            return super().unit_worths(stage, states, rng)
-        rows, place = distinct_states(states)
-        pairs = [
-            self._restless(stage, rows.rows([e]))
-            if self._chains is not None
-            else self._solved(stage, rows.state(e))
-            for e in range(len(rows))
-        ]
-        values, paid = (np.array(part, dtype=float)[place] for part in zip(*pairs, strict=True))
-        return values[..., None], (values + paid)[..., None]
 
 
 def _deco(solution: DualSolution, ties: TieRule = DEFAULT_TIES) -> DecoPolicy:
