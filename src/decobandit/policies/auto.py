@@ -33,7 +33,7 @@ from .catalogue import make_policies, policy_class
 from .context import Context
 from .index_policy import same_rewards
 from .names import DEFAULT_POLICY
-from .requirements import binary_outcomes
+from .requirements import batches, binary_outcomes
 
 # joint states of all stages up to which the exact optimum is used
 OPTIMUM_STATES = 1_000_000
@@ -84,7 +84,7 @@ def _candidates(context: Context) -> tuple[str, ...]:
     if problem.has_windows:
         return ("deco", "greedy", "knowledge-gradient")
     binary = binary_outcomes(problem) is None
-    if problem.repeat:
+    if batches(problem) is None:
         if not binary:
             return ("deco", "greedy")
         if problem.horizon > SHORT_STAGES and same_rewards(problem, 0, problem.stages):

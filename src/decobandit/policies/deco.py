@@ -43,7 +43,7 @@ from .context import Context
 from .index_policy import IndexPolicy
 from .kernels.batch_units import share_each
 from .kernels.episodes import Episodes, pull
-from .requirements import Requirement, known_variances
+from .requirements import Requirement, batches, known_variances
 from .restless import mixed_ties
 from .shares import EPISODES_PER_THREAD
 
@@ -126,7 +126,7 @@ class DecoPolicy(IndexPolicy):
     def successor(cls, context: Context, planned: int) -> Policy:
         """Solve the dual again for the remaining stages, from the posteriors at that time."""
         problem = context.problem
-        if problem.is_restless or problem.repeat:  # no posteriors: prices of the true horizon
+        if problem.is_restless or batches(problem) is None:  # prices of the true horizon
             return cls.make(context)
         return ReplannedDecoPolicy(problem, planned, ties=context.ties)
 

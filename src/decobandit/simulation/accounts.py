@@ -172,7 +172,8 @@ class GapTerms:
         self.problem, self.prices, self.money_price = problem, prices, money_price or 0.0
         self.resource_prices = resource_prices
         self.exact = all(group.model.finite for group in problem.groups)
-        grid = 0 if problem.repeat and self.exact else None
+        self.batches = problem.repeat
+        grid = 0 if self.batches and self.exact else None
         priced = problem.charged(self.money_price, resource_prices)
         self.tables = OneArmValues(priced, prices, grid=grid)
 
@@ -241,7 +242,7 @@ class GapTerms:
         rows = stats.reshape(-1, stats.shape[-1])
         first, place = distinct_rows(rows) if counted else (np.arange(len(rows)),) * 2
         rows = rows[first]
-        if self.problem.repeat and stage < self.problem.horizon:
+        if self.batches and stage < self.problem.horizon:
             worth = self.tables.unit_values(stage, k, rows)
         else:
             worth = np.stack([np.zeros(len(rows)), self.index(stage, k, rows)], axis=-1)

@@ -147,7 +147,7 @@ class Tables:
 def make_tables(turns: Turns, world: World, gap: GapTerms | None) -> Tables | None:
     """Make the tables of index policies; None where there are none, or they would be too large."""
     problem, policies = world.problem, [policy for policy, _ in turns]
-    if problem.repeat or problem.has_windows or problem.is_restless or problem.may_wait:
+    if problem.has_windows or problem.is_restless or problem.may_wait:
         return None
     if not all(
         isinstance(one, IndexPolicy) and one.by_arm and one.has_own_index for one in policies
