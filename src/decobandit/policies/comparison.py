@@ -85,15 +85,9 @@ def _smallest_prior(problem: Problem) -> float:
 class BetaComparison:
     """Comparison of the posteriors of success probabilities, on one grid for all states.
 
-    Parameters
-    ----------
-    problem : Problem
-        Binary arms; priors below MIN_PRIOR are refused.
-    margin : float
-        Difference by which an arm must be better than another, or within which arms are alike.
-    factor : float
-        Reward per unit of success probability, the same for all arms, not 0. If it is negative, the
-        arm of the smallest success probability is best.
+    Priors below MIN_PRIOR are refused. margin: difference by which an arm must be better, or within
+    which arms are alike. factor: reward per unit of success probability, the same for all arms, not
+    0; if it is negative, the arm of the smallest success probability is best.
     """
 
     def __init__(self, problem: Problem, margin: float = 0.0, factor: float = 1.0) -> None:
@@ -327,16 +321,8 @@ def _integrals(nodes: Floats) -> Floats:
 class MeanComparison:
     """Comparison of mean rewards by tables of their laws, for any outcome model.
 
-    Where laws are too steep for numbers to tell means apart, equal means share P(best).
-
-    Parameters
-    ----------
-    problem, margin
-        See `BetaComparison`.
-    rewards : bool
-        Compare the reward of a pull, not the mean outcome.
-    stage : int, optional
-        The only stage whose rewards count.
+    Where laws are too steep for numbers to tell means apart, equal means share P(best). rewards:
+    compare the reward of a pull, not the mean outcome. stage: the only one whose rewards count.
     """
 
     def __init__(

@@ -76,17 +76,7 @@ def price_family(problem: Problem, prices: Floats) -> Floats:
 
 
 class RepricedDecoPolicy(DecoPolicy):
-    """DeCo with the prices of the family that bound best what is left.
-
-    Parameters
-    ----------
-    problem : Problem
-        One with `repeat`.
-    prices : array_like
-        Of a unit at every stage, (stages,): the family's origin.
-    ties : TieRule
-        How ties are broken at the deployment.
-    """
+    """DeCo with the prices of the family that bound best what is left; its origin: `prices`."""
 
     name = "deco-repriced"
     symmetric = True

@@ -65,17 +65,7 @@ def mixed_ties(
 class WhittlePolicy(IndexPolicy):
     """Pulls the arms of largest Whittle index.
 
-    Parameters
-    ----------
-    problem : Problem
-        One whose arms move at rest, each of them indexable.
-    ties : TieRule
-        How ties are broken.
-
-    Raises
-    ------
-    Unsupported
-        If an arm is not indexable, or its long-run reward depends on where it begins.
+    Refused if an arm is not indexable, or its long-run reward depends on where it begins.
 
     Examples
     --------

@@ -26,14 +26,7 @@ from .rules import Verdict, rules_of
 
 
 class RuledPolicy(Policy):
-    """A policy that obeys rules.
-
-    Parameters
-    ----------
-    policy : Policy
-        Decides where the rules leave a choice.
-    rules : Rules
-        What is obeyed.
+    """A policy that obeys rules, and decides where they leave a choice.
 
     Examples
     --------
