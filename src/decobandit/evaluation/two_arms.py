@@ -56,17 +56,10 @@ class TwoArmStates:
         less = middle(problem, t) if self.moments.shape[1] > 1 else 0.0
         played = float(problem.survival[t])
         dense = np.zeros((int(slab_starts(t + 1)[-1]), self.moments.shape[1]))
-        earned = spread(
-            t,
-            self.pulls,
-            self.good,
-            self.moments,
-            chances,
-            np.ascontiguousarray(p),
-            np.array([group.reward_good[t] / played - less for group in groups]),
-            np.array([group.reward_bad[t] / played - less for group in groups]),
-            dense,
-        )
+        good = np.array([group.reward_good[t] / played - less for group in groups])
+        bad = np.array([group.reward_bad[t] / played - less for group in groups])
+        states = t, self.pulls, self.good, self.moments
+        earned = spread(*states, chances, np.ascontiguousarray(p), good, bad, dense)
         pulled = float(self.moments[:, 0] @ chances.sum(axis=1))
         later = TwoArmStates(t + 1, *reached(t + 1, dense, least))
         return later, played * (float(earned) + less * pulled)

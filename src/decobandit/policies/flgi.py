@@ -64,20 +64,10 @@ class ForwardGittinsPolicy(IndexPolicy):
         assert rng is not None
         if self._noise.size:
             return self._share_measured(stage, states, rng)
-        shares = np.empty(states.pulls.shape, dtype=np.int64)
-        forward_units(
-            self._tables,
-            self.problem.group_of_arm,
-            *self.beta_priors,
-            states.pulls,
-            states.good,
-            allowed_in(states),
-            self.problem.unit,
-            self.problem.units,
-            self._tolerance,
-            rng,
-            shares,
-        )
+        shares, arms = np.empty(states.pulls.shape, dtype=np.int64), self.problem.group_of_arm
+        known = (*self.beta_priors, states.pulls, states.good, allowed_in(states))
+        units = self.problem.unit, self.problem.units, self._tolerance
+        forward_units(self._tables, arms, *known, *units, rng, shares)
         return shares
 
     @cached_property

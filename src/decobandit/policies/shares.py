@@ -54,25 +54,11 @@ def best_shares(
     mu = np.array([base + factor * mean for _, base, factor in terms])
     sigma = np.array([np.abs(factor) * sd for _, _, factor in terms])
     weight = np.array([importance for importance, _, _ in terms])
-    share, table = np.empty(mean.shape), normal_table()
-
-    def work(first: int, last: int) -> None:
-        shares_each(
-            table,
-            mu,
-            sigma,
-            nu,
-            earned,
-            weight,
-            left,
-            SEARCH_STEPS,
-            GRID_POINTS,
-            first,
-            last,
-            share,
-        )
-
-    in_parts(len(share), EPISODES_PER_THREAD, work)
+    share = np.empty(mean.shape)
+    laws = normal_table(), mu, sigma, nu, earned, weight, left, SEARCH_STEPS, GRID_POINTS
+    in_parts(
+        len(share), EPISODES_PER_THREAD, lambda first, last: shares_each(*laws, first, last, share)
+    )
     return share
 
 
