@@ -21,6 +21,7 @@ several standard errors; where simulation would take long, the first is taken. M
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 import numpy as np
 
@@ -29,7 +30,7 @@ from ..problem import Problem, State
 from .allocation import Random
 from .base import Policy
 from .calibrated import exact_value, on_common_draws
-from .catalogue import make_policies, policy_class
+from .catalogue import make_policies, serving
 from .context import Context
 from .index_policy import same_rewards
 from .names import DEFAULT_POLICY
@@ -57,12 +58,12 @@ class AutoPolicy(Policy):
 
     @classmethod
     def make(cls, context: Context) -> Policy:
-        candidates = [
-            policy
-            for name in _candidates(context)
-            if (policy := _made_or_none(context, name)) is not None
-        ]
-        return _best(candidates)
+        first, *rivals = _candidates(context)
+        policies = make_policies(context, [first])
+        for name in rivals:
+            with suppress(ValueError):  # it does not serve this problem
+                policies += make_policies(context, [name])
+        return _best(policies)
 
     @classmethod
     def successor(cls, context: Context, planned: int) -> Policy:
@@ -76,7 +77,7 @@ def _candidates(context: Context) -> tuple[str, ...]:
     """Names of the policies to compare, the one for larger problems first."""
     problem = context.problem
     if not all(group.model.known_variance for group in problem.groups):
-        return tuple(name for name in OF_UNKNOWN_VARIANCE if _serves(name, problem))
+        return serving(problem, OF_UNKNOWN_VARIANCE)
     if problem.is_restless and not problem.may_wait:
         return ("deco",)
     if problem.may_wait:
@@ -91,7 +92,7 @@ def _candidates(context: Context) -> tuple[str, ...]:
             return ("deco-repriced",)
         return ("deco-repriced", "knowledge-gradient", "greedy", "deco")
     first = "deco-calibrated" if binary else "fh-gittins"
-    if not _has_last_reward(problem):
+    if all(last is None for last in (problem.terminal, *(g.terminal for g in problem.groups))):
         return (first,)
     most = OPTIMUM_STATES if binary else OPTIMUM_STATES_NON_BINARY
     if not context.under_rules and _optimum_is_small(problem, most):
@@ -99,29 +100,11 @@ def _candidates(context: Context) -> tuple[str, ...]:
     return (first, "knowledge-gradient")
 
 
-def _serves(name: str, problem: Problem) -> bool:
-    return policy_class(name).refusal(problem) is None
-
-
-def _has_last_reward(problem: Problem) -> bool:
-    return problem.terminal is not None or any(g.terminal is not None for g in problem.groups)
-
-
 def _optimum_is_small(problem: Problem, most: int) -> bool:
     try:
         return count_states(problem)[0] <= most
     except ValueError:  # infinitely many outcomes
         return False
-
-
-def _made_or_none(context: Context, name: str) -> Policy | None:
-    try:
-        (policy,) = make_policies(context, [name])
-    except ValueError:
-        if name == _candidates(context)[0]:
-            raise
-        return None
-    return policy
 
 
 def _best(policies: Sequence[Policy]) -> Policy:
