@@ -48,7 +48,6 @@ from .allocation import (
     Weighed,
     check_turn,
     distinct_arms,
-    distinct_states,
     drawn_units,
     largest_arms,
     of_allowed,
@@ -123,11 +122,7 @@ class IndexPolicy(Policy):
 
     def values(self, stage: int, states: States, rng: Random = None) -> Floats:
         """Return the values that arms are compared by before any deployment, (E, K)."""
-        if self.by_arm:
-            return self.by_group(states, partial(self.index, stage))
-        rows, place = distinct_states(states)
-        values = [self.indices(stage, rows.state(e)) for e in range(len(rows))]
-        return np.array(values, dtype=float)[place]
+        return self.by_group(states, partial(self.index, stage))
 
     def values_at(self, stage: int, states: States, rng: Random = None) -> Floats:
         """`values`, and at a deployment expected rewards, (E, K); low outside windows."""
