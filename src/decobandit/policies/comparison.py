@@ -429,6 +429,8 @@ _BENDS = np.array([-40.0, -8.0, 0.0, 8.0, 40.0])  # of log p and log 1-p: for sm
 # F_c begins and ends like a power of the distance to the ends of another arm's rewards
 _STEPS = np.concatenate([[-np.inf], np.arange(-36.0, 37.0, 3.0), [np.inf]])
 _MAX_LOG_ODDS = 500.0  # log-odds beyond which p or 1-p are powers, as far as a double can tell
+_LARGE_PARAMETER = 1e4  # from which on quantiles are found by bisection: betaincinv is far off
+_HALVINGS = 80
 _SAME_END = 4.0 * np.finfo(float).eps  # ends of rewards that differ by less are the same end
 # kinds of arms from which on all are integrated at the same points, if rewards agree
 _COMMON_POINTS_KINDS = 12
@@ -572,10 +574,27 @@ def _quantiles(a: float, b: float) -> Floats:
 def _lower(a: float, b: float) -> Floats:
     from scipy.special import betaincinv, betaln
 
+    if max(a, b) > _LARGE_PARAMETER:
+        return _bisected(a, b)
     p = betaincinv(a, b, _LEVELS)
     with np.errstate(divide="ignore"):
         exact = np.log(p) - np.log1p(-p)
     power = (np.log(_LEVELS) + np.log(a) + betaln(a, b)) / a
     return np.asarray(
         np.where(p < 1e-200, np.minimum(power, -_MAX_LOG_ODDS), exact), dtype=np.float64
+    )
+
+
+def _bisected(a: float, b: float) -> Floats:
+    """Return the quantile for large parameters, by bisection."""
+    from scipy.special import betainc, betaincc, betaln, expit
+
+    low, high = np.full(_LEVELS.size, -_MAX_LOG_ODDS), np.full(_LEVELS.size, _MAX_LOG_ODDS)
+    for _ in range(_HALVINGS):
+        y = (low + high) / 2.0
+        below = np.where(y < 0.0, betainc(a, b, expit(y)), betaincc(b, a, expit(-y)))
+        low, high = np.where(below < _LEVELS, y, low), np.where(below < _LEVELS, high, y)
+    power = (np.log(_LEVELS) + np.log(a) + betaln(a, b)) / a
+    return np.asarray(
+        np.where(high <= 1e-6 - _MAX_LOG_ODDS, np.minimum(power, -_MAX_LOG_ODDS), high)
     )
