@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cached_property, lru_cache, partial
 from threading import Lock
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -175,7 +176,7 @@ class BetaComparison:
         place = self._rows_of(codes)
         missing = (place < 0) & (codes >= 0)
         if missing.any():
-            if self._used > MAX_NODES:
+            if self._used[0] > MAX_NODES:
                 self._clear()
                 missing = codes >= 0
             self._add(np.unique(codes[missing]))
@@ -193,7 +194,7 @@ class BetaComparison:
         none, nodes = np.zeros(0, np.int64), np.zeros(0)
         self._codes, self._number = none, none  # sorted codes, and the row of each
         self._rows = Rows(none, none, none, nodes, nodes, none, none, none, nodes, nodes)
-        self._used = self._shifted_used = 0  # nodes
+        self._used = [0, 0]  # nodes, and shifted ones
 
     def _add(self, codes: Ints) -> None:
         from scipy.special import betaln  # late: trials do not need scipy
@@ -203,26 +204,17 @@ class BetaComparison:
         good = state - n * (n + 1) // 2
         a, b = self.priors[prior, 0] + good, self.priors[prior, 1] + (n - good)
         log_beta, begin = betaln(a, b), self._codes.size
-        first, last, shifted_first, shifted_last = np.empty((4, a.size), np.int64)
-        kernels.windows(self.grid, a, b, log_beta, first, last)
-        kernels.shifted_windows(self.grid, first, last, shifted_first, shifted_last)
-        size, shifted_size = (last - first) * NODES, (shifted_last - shifted_first) * NODES
-        start = self._used + np.cumsum(size) - size
-        shifted_start = self._shifted_used + np.cumsum(shifted_size) - shifted_size
-        old, used, shifted_used = self._rows, self._used, self._shifted_used
-        self._used, self._shifted_used = used + size.sum(), shifted_used + shifted_size.sum()
-        rows = Rows(
-            np.append(old.first, first),
-            np.append(old.last, last),
-            np.append(old.start, start),
-            _grown(old.mass, used, self._used),
-            _grown(old.below, used, self._used),
-            np.append(old.shifted_first, shifted_first),
-            np.append(old.shifted_last, shifted_last),
-            np.append(old.shifted_start, shifted_start),
-            _grown(old.shifted, shifted_used, self._shifted_used),
-            _grown(old.between, shifted_used, self._shifted_used),
-        )
+        windows = np.empty((4, a.size), np.int64)
+        kernels.windows(self.grid, a, b, log_beta, *windows[:2])
+        kernels.shifted_windows(self.grid, *windows)
+        fields: list[npt.NDArray[Any]] = []
+        for i, (first, last) in enumerate((windows[:2], windows[2:])):  # at nodes; with the margin
+            old, size, used = self._rows[5 * i : 5 * i + 5], (last - first) * NODES, self._used[i]
+            self._used[i] += int(size.sum())
+            new = first, last, used + np.cumsum(size) - size
+            fields += [np.append(*pair) for pair in zip(old[:3], new, strict=True)]
+            fields += [_grown(nodes, used, self._used[i]) for nodes in old[3:]]
+        rows = Rows(*fields)
         kernels.fill(self.grid, a, b, log_beta, rows, begin)
         kernels.fill_shifted(self.grid, rows, begin, begin + a.size)
         numbers = np.append(self._number, np.arange(begin, begin + a.size))
@@ -256,7 +248,7 @@ def _row_keys(codes: Ints) -> Ints:
     return keys
 
 
-def _grown(nodes: Floats, used: int, needed: int) -> Floats:
+def _grown(nodes: npt.NDArray[Any], used: int, needed: int) -> npt.NDArray[Any]:
     """Return the nodes with enough capacity; it grows by doubling."""
     if needed <= nodes.size:
         return nodes
