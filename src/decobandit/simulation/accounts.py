@@ -48,6 +48,11 @@ Turns = Sequence[tuple[Policy, int]]  # policies, each with the stage at which t
 MOST_GAP_BYTES = 256 * 2**20  # of tables for the gap terms of batches; beyond, they are not used
 
 
+def turn_of(turns: Turns, stage: int) -> Policy:
+    """Return the policy that plays a stage."""
+    return next((policy for policy, until in turns if stage < until), turns[-1][0])
+
+
 class Steps:
     """Counter of stages played, for progress reports."""
 

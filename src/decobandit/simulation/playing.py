@@ -24,7 +24,7 @@ from ..support import (
     silent,
     worker_count,
 )
-from .accounts import GapTerms, Played, PullRecord, Steps, Turns, number_of_terms
+from .accounts import GapTerms, Played, PullRecord, Steps, Turns, number_of_terms, turn_of
 from .bernoulli_playing import has_loops, play_blocks
 from .table_playing import make_tables
 from .worlds import Chunk, Outcomes, World, outcomes_of
@@ -68,11 +68,6 @@ def play(
         threads.map(play_chunk, range(world.number_of_chunks))
     played.seconds = playing.seconds()
     return played
-
-
-def turn_of(turns: Turns, stage: int) -> Policy:
-    """Return the policy that plays a stage."""
-    return next((policy for policy, until in turns if stage < until), turns[-1][0])
 
 
 def _is_asked(policy: Policy) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..policies import IndexPolicy, Policy
+from ..policies import IndexPolicy
 from ..problem import (
     TIE_SIGNS,
     ArmModel,
@@ -23,7 +23,7 @@ from ..problem import (
     tie_tolerance,
 )
 from ..support import Floats, Ints, Progress, tell
-from .accounts import GapTerms, Played, Turns
+from .accounts import GapTerms, Played, Turns, turn_of
 from .kernels.table_play import BY_CLASS, BY_COUNT, BY_STATE, play_tables
 from .worlds import Chunk, World, class_bounds, class_outcomes, law_of
 
@@ -236,7 +236,7 @@ def _joined(
 
 def _index(turns: Turns, problem: Problem, stage: int, group: int, stats: Floats) -> Floats:
     """Index of states by the policy that plays a stage; at a deployment, what it expects."""
-    policy: Policy = next((one for one, until in turns if stage < until), turns[-1][0])
+    policy = turn_of(turns, stage)
     if stage < problem.horizon:
         assert isinstance(policy, IndexPolicy)
         return policy.index(stage, group, stats)
