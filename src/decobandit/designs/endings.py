@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,30 @@ Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
-class Endings:
+class Rows:
+    """Base of records of arrays with a row per trial or state; what is no array is shared."""
+
+    @classmethod
+    def joined(cls, parts: Sequence[Self]) -> Self:
+        """Concatenate the rows of several parts."""
+        columns: dict[str, Any] = {
+            name: np.concatenate([getattr(part, name) for part in parts])
+            for name in parts[0]._arrays()
+        }
+        return replace(parts[0], **columns)
+
+    def rows(self, some: Ints | Flags) -> Self:
+        """Return some of the rows, in this order, or some of them several times."""
+        columns: dict[str, Any] = {name: array[some] for name, array in self._arrays().items()}
+        return replace(self, **columns)
+
+    def _arrays(self) -> dict[str, Any]:
+        every = {one.name: getattr(self, one.name) for one in fields(self)}
+        return {name: array for name, array in every.items() if isinstance(array, np.ndarray)}
+
+
+@dataclass(frozen=True, eq=False)
+class Endings(Rows):
     """Trials that have ended, or sets of trials that ended alike.
 
     S endings, K arms; all outcomes are known, also those that were pending when a trial stopped.
@@ -39,24 +62,6 @@ class Endings:
     def size(self) -> Ints:
         """Pulls of each trial."""
         return np.asarray(self.pulls.sum(axis=1), dtype=np.int64)
-
-    @staticmethod
-    def joined(parts: Sequence[Endings]) -> Endings:
-        """Concatenate the endings of several parts."""
-        columns: dict[str, Any] = {
-            name: np.concatenate([getattr(part, name) for part in parts])
-            for name in parts[0]._arrays()
-        }
-        return replace(parts[0], **columns)
-
-    def rows(self, some: Ints) -> Endings:
-        """Return some of the endings, in this order."""
-        columns: dict[str, Any] = {name: array[some] for name, array in self._arrays().items()}
-        return replace(self, **columns)
-
-    def _arrays(self) -> dict[str, Any]:
-        every = {one.name: getattr(self, one.name) for one in fields(self)}
-        return {name: array for name, array in every.items() if isinstance(array, np.ndarray)}
 
 
 def chance_se(mean: Floats, trials: int) -> Floats:

@@ -7,7 +7,7 @@ good and bad outcomes with one pull per stage and no delay by dense arrays
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import comb, log2
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ from ..evaluation import TwoArmStates, states_of_two_arms
 from ..policies import RuledPolicy
 from ..problem import Problem, States, Truth, check_kind_truth, has_unknown_means
 from ..support import Floats, Ints, Progress, Report
-from .endings import Endings, Flags
+from .endings import Endings, Flags, Rows
 
 # states of all stages that take seconds: by tables, by arrays of states, by asking one by one
 FAST_STATES, ARRAY_STATES, ASKED_STATES = 400_000_000, 30_000_000, 100_000
@@ -32,7 +32,7 @@ KIND_STATES = 2_000_000
 
 
 @dataclass(frozen=True, eq=False)
-class _Level:
+class _Level(Rows):
     """Distinct states at a stage; L stages are pending."""
 
     pulls: Ints  # (S, K) known
@@ -42,10 +42,6 @@ class _Level:
     weight: Floats  # (S,)
     # (S,) outcomes known a stage before, where a stage may have no pull and looks depend on them
     looked: Ints
-
-    def rows(self, some: Ints | Flags) -> _Level:
-        """Return some of the states, or some of them several times."""
-        return _Level(*(getattr(self, each.name)[some] for each in fields(self)))
 
 
 def can_follow(policy: RuledPolicy) -> bool:
@@ -206,7 +202,7 @@ class _Following:
         if not due.any():
             return level
         judged = self._look(level.rows(due))
-        return judged if due.all() else _joined(judged, level.rows(~due))
+        return judged if due.all() else _Level.joined([judged, level.rows(~due)])
 
     def _look(self, level: _Level) -> _Level:
         stats = _stats(self.problem, level)
@@ -301,12 +297,6 @@ def _start(problem: Problem) -> _Level:
     pending = np.zeros((1, 0, problem.n_arms), np.int64)
     every, looked = np.ones(none.shape, np.bool_), np.zeros(1, np.int64)
     return _Level(none, counts, every, pending, np.ones(1), looked)
-
-
-def _joined(first: _Level, second: _Level) -> _Level:
-    names = [each.name for each in fields(_Level)]
-    pairs = ([getattr(first, name), getattr(second, name)] for name in names)
-    return _Level(*map(np.concatenate, pairs))
 
 
 def _merged(problem: Problem, level: _Level) -> _Level:

@@ -6,8 +6,8 @@ known in the order in which they were drawn, `delay` stages later.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -18,7 +18,7 @@ import numpy.typing as npt
 from ..policies import RuledPolicy
 from ..problem import Problem, States, Truth, check_kind_truth
 from ..support import Floats, Ints, Progress, Report
-from .endings import Endings, Flags
+from .endings import Endings, Flags, Rows
 
 ELEMENTS = 40_000_000  # outcomes that are drawn at a time
 
@@ -40,7 +40,7 @@ class _Trials:
 
 
 @dataclass(frozen=True, eq=False)
-class Course:
+class Course(Rows):
     """What happened in each of E trials, stage by stage; T stages, K arms, N pulls at most."""
 
     probabilities: Floats  # (E, T, K) of allocation; 0 after the end, and where they are not known
@@ -48,12 +48,6 @@ class Course:
     totals: Floats  # (E, T, K) sums of the outcomes
     outcomes: Floats  # (E, K, N) of every arm, pull by pull
     counts: Ints  # (E, K) how many of these the trial has
-
-    @staticmethod
-    def joined(parts: Sequence[Course]) -> Course:
-        """Concatenate the trials of several parts."""
-        names = [one.name for one in fields(Course)]
-        return Course(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 
 
 def play(
