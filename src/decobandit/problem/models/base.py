@@ -79,9 +79,9 @@ class ArmModel(ABC):
     def initial(self) -> Stats:
         """Statistics of an arm that has not been pulled."""
 
-    @abstractmethod
     def pulls(self, stats: Floats) -> Floats:
-        """Return pulls so far, (...)."""
+        """Return pulls so far, (...); the first statistic of most models."""
+        return stats[..., 0]
 
     @abstractmethod
     def mean(self, stats: Floats) -> Floats:
@@ -115,17 +115,17 @@ class ArmModel(ABC):
     def sample(self, stats: Floats, rng: np.random.Generator) -> Floats:
         """Parameters drawn from the posterior, (..., parameters)."""
 
-    @abstractmethod
     def mean_at(self, parameters: Floats) -> Floats:
         """Return the expected value of an outcome at these parameters, (...)."""
+        return parameters[..., 0]
 
     @abstractmethod
     def sample_outcome(self, parameters: Floats, stats: Floats, rng: np.random.Generator) -> Floats:
         """Outcomes drawn at these parameters, (...)."""
 
-    @abstractmethod
     def value(self, stats: Floats, outcome: Floats) -> Floats:
         """Return the value of outcomes in these states, before the factor of a stage, (...)."""
+        return outcome
 
     def total(self, stats: Floats) -> Floats:
         """Return the total value of all outcomes so far, (...)."""
@@ -265,11 +265,13 @@ Model = TypeVar("Model", bound=ArmModel)
 class OutcomeFormat(ABC, Generic[Model]):
     """Text and JSON of one model: outcomes, statistics, truth, tallies.
 
-    A true parameter is a number between the `truths`, unless a model reads another.
+    A true parameter is a number between the `truths`, unless a model reads another; there is none
+    where they are None.
     """
 
-    truths: ClassVar[tuple[float, float]] = -LARGEST_SUM, LARGEST_SUM
+    truths: ClassVar[tuple[float, float] | None] = -LARGEST_SUM, LARGEST_SUM
     truth_rule: ClassVar[str] = f"must be a finite number, the mean{OF_SIZE}"
+    form: ClassVar[str]  # notation of statistics, in words
     most: int | None = None  # the largest outcome, where outcomes are whole numbers from 0
 
     def __init__(self, model: Model) -> None:
@@ -306,9 +308,10 @@ class OutcomeFormat(ABC, Generic[Model]):
     def read_truth(self, value: object) -> Stats:
         """Read the true parameters of an arm from user input; refuse anything else."""
         number = number_of(value)
-        if not self.truths[0] <= number <= self.truths[1]:
+        none = self.truths is None and value in ("-", None)
+        if not none and (self.truths is None or not self.truths[0] <= number <= self.truths[1]):
             raise InvalidArgument(f"{shown(value)} is not allowed; {self.truth_rule}")
-        return (number,)
+        return () if none else (number,)
 
     # -- outcomes that are recorded one by one ------------------------------------------------
 
@@ -379,7 +382,7 @@ class OutcomeFormat(ABC, Generic[Model]):
     @property
     def tally_form(self) -> tuple[str, str]:
         """Notation of tallies in words, and the mark between their parts."""
-        return "sum/pulls", "/"
+        return self.form, "/"
 
     @property
     def no_tally(self) -> Stats:
@@ -504,20 +507,11 @@ class SumModel(ArmModel):
     def initial(self) -> Stats:
         return (0, 0.0)
 
-    def pulls(self, stats: Floats) -> Floats:
-        return stats[..., 0]
-
     def update(self, stats: Floats, outcome: Floats) -> Floats:
         after = np.array(stats, dtype=float)
         after[..., 0] += 1.0
         after[..., 1] += outcome
         return after
-
-    def mean_at(self, parameters: Floats) -> Floats:
-        return parameters[..., 0]
-
-    def value(self, stats: Floats, outcome: Floats) -> Floats:
-        return outcome
 
     def total(self, stats: Floats) -> Floats:
         return stats[..., 1]
@@ -537,11 +531,11 @@ class SumModel(ArmModel):
         return np.stack([pulls, stats[..., 1:] + sums], axis=-1)
 
 
-class SumFormat(OutcomeFormat[Model]):
-    """Statistics are written sum/pulls, several sums as sum~sum; outcomes and truth are numbers."""
+class StatsOverPulls(OutcomeFormat[Model]):
+    """Statistics that begin with the pulls are written as the others joined by ~, then /pulls."""
 
+    form: ClassVar[str] = "sum/pulls"
     example: ClassVar[str] = "4/2"  # a state as text
-    positive: ClassVar[bool] = False  # whether every outcome is above 0
 
     def write(self, stats: Stats) -> str:
         return f"{'~'.join(map(shortest, stats[1:]))}/{int(stats[0])}"
@@ -554,10 +548,16 @@ class SumFormat(OutcomeFormat[Model]):
                 raise ValueError
             stats = (int(pulls), *map(float_from, parts))
         except ValueError:
-            rule = f"must be {self.tally_form[0]}, for example {self.example}"
+            rule = f"must be {self.form}, for example {self.example}"
             raise InvalidArgument(f"{text!r}; {rule}") from None
         self.check(stats)
         return stats
+
+
+class SumFormat(StatsOverPulls[Model]):
+    """Outcomes and truth are numbers, whose sum is a statistic."""
+
+    positive: ClassVar[bool] = False  # whether every outcome is above 0
 
     def check(self, stats: Stats) -> None:
         pulls, total = stats[:2]
@@ -619,6 +619,12 @@ def _six_digits(number: float) -> str:
 def parts_of(text: str) -> list[str]:
     """Return the parts of a text that are joined by +."""
     return [part.strip() for part in text.split("+")] if text.strip() else []
+
+
+def numbers_of(value: object) -> Stats:
+    """Return a list of numbers, or text that has them joined by +; none where it is no list."""
+    parts = parts_of(value) if isinstance(value, str) else value
+    return tuple(map(number_of, parts)) if isinstance(parts, list | tuple) else ()
 
 
 def number_of(value: object) -> float:

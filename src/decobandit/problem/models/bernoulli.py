@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from pydantic import ConfigDict, Field
@@ -62,16 +62,13 @@ class BernoulliFormat(OutcomeFormat[Any]):
     """Statistics are written good/pulls."""
 
     outcomes = "good or bad"
-    truths = 0.0, 1.0
+    form = "good/pulls"
+    truths: ClassVar[tuple[float, float] | None] = 0.0, 1.0
     truth_rule = "must be between 0 and 1"
 
     @property
     def rule(self) -> str:
         return "good, bad, 1 or 0"
-
-    @property
-    def tally_form(self) -> tuple[str, str]:
-        return "good/pulls", "/"
 
     def describe(self, stats: Stats) -> str:
         return f"Beta({self.model.good + stats[0]:g}, {self.model.bad + stats[1]:g})"
@@ -172,14 +169,8 @@ class BernoulliModel(ArmModel):
     def sample(self, stats: Floats, rng: np.random.Generator) -> Floats:
         return np.asarray(rng.beta(self.good + stats[..., 0], self.bad + stats[..., 1]))[..., None]
 
-    def mean_at(self, parameters: Floats) -> Floats:
-        return parameters[..., 0]
-
     def sample_outcome(self, parameters: Floats, stats: Floats, rng: np.random.Generator) -> Floats:
         return np.asarray(rng.random(parameters.shape[:-1]) < parameters[..., 0], dtype=float)
-
-    def value(self, stats: Floats, outcome: Floats) -> Floats:
-        return outcome
 
     def total(self, stats: Floats) -> Floats:
         return stats[..., 0]

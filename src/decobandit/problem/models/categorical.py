@@ -22,7 +22,7 @@ from .base import (
     PriorTable,
     Stats,
     WholeNumbers,
-    number_of,
+    numbers_of,
     shared_out,
 )
 
@@ -120,8 +120,7 @@ class CategoricalFormat(WholeNumbers[Any]):
             raise InvalidArgument(f"{self.write(stats)}; counts cannot be negative")
 
     def read_truth(self, value: object) -> Stats:
-        parts = value.split("+") if isinstance(value, str) else value
-        probabilities = tuple(map(number_of, parts)) if isinstance(parts, list | tuple) else ()
+        probabilities = numbers_of(value)
         possible = len(probabilities) == self.model.width and all(
             probability >= 0.0 for probability in probabilities
         )

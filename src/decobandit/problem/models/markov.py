@@ -20,7 +20,7 @@ from pydantic import (
     model_validator,
 )
 
-from ...support import Floats, Ints, InvalidArgument, is_count, refuse, shown
+from ...support import Floats, Ints, InvalidArgument, is_count, refuse
 from ..fields import Chance, Checked, FirstErrorOfTable, Number, Word, finite_array
 from ..model_base import Frozen, plain_init
 from .base import ArmModel, Outcome, OutcomesInOrder, PriorTable, Stats, no_outcome
@@ -300,6 +300,8 @@ class MarkovFormat(OutcomesInOrder[Any]):
     """Statistics are written state/pulls; a tally is the outcomes in the order of the pulls."""
 
     outcomes = "own"
+    truths = None
+    truth_rule = 'must be "-": Markov arms have no parameters'
 
     @cached_property
     def choices(self) -> tuple[str, ...]:
@@ -331,12 +333,6 @@ class MarkovFormat(OutcomesInOrder[Any]):
     def check(self, stats: Stats) -> None:
         if stats[0] < 0 or not 0 <= stats[1] < len(self.model.arrays.names):
             raise InvalidArgument(f"{stats}; must be pulls, and the position of a state")
-
-    def read_truth(self, value: object) -> Stats:
-        if value not in ("-", None):
-            rule = 'must be "-": Markov arms have no parameters'
-            raise InvalidArgument(f"{shown(value)} is not allowed; {rule}")
-        return ()
 
     def read_outcome(self, text: object, stats: Stats) -> float:
         names = self._outcomes(stats)
@@ -444,9 +440,6 @@ class MarkovModel(ArmModel):
         possible = np.flatnonzero(self.arrays.first)
         stats = np.stack([np.zeros(possible.size), possible.astype(float)], axis=-1)
         return self.arrays.first[possible], stats
-
-    def pulls(self, stats: Floats) -> Floats:
-        return stats[..., 0]
 
     def mean(self, stats: Floats) -> Floats:
         return self.arrays.reward[_state(stats)]

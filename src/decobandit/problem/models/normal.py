@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field
 
-from ...support import Floats, InvalidArgument, float_from, is_count, refuse
+from ...support import Floats, InvalidArgument, refuse
 from ..fields import Number, PositiveNumber
 from ..model_base import plain_init
 from .base import (
@@ -21,7 +21,6 @@ from .base import (
     Stats,
     SumFormat,
     SumModel,
-    shortest,
 )
 
 NODES = 16  # of a quadrature over pending outcomes
@@ -92,9 +91,6 @@ class NormalMean(ArmModel):
 
         return np.asarray(ndtr((x - self.mean(stats)) / self.sd(stats)))
 
-    def value(self, stats: Floats, outcome: Floats) -> Floats:
-        return outcome
-
     def law_knots(self, stats: Floats) -> list[Knots]:
         from scipy.special import ndtr
 
@@ -104,9 +100,6 @@ class NormalMean(ArmModel):
 
     def sample(self, stats: Floats, rng: np.random.Generator) -> Floats:
         return np.asarray(rng.normal(self.mean(stats), self.sd(stats)))[..., None]
-
-    def mean_at(self, parameters: Floats) -> Floats:
-        return parameters[..., 0]
 
     def sample_outcome(self, parameters: Floats, stats: Floats, rng: np.random.Generator) -> Floats:
         outcome = rng.standard_normal(parameters.shape[:-1])
@@ -197,25 +190,12 @@ class DriftFormat(OutcomesInOrder[Any], NormalFormat):
     The truth is the mean of the first stage.
     """
 
+    form = "mean~sd/pulls"
+    example = "0.4~0.2/3"
+
     @property
     def outcomes(self) -> str:
         return f"{super().outcomes}, drift sd {self.model.drift_sd:g}"
-
-    def write(self, stats: Stats) -> str:
-        return f"{shortest(stats[1])}~{shortest(stats[2])}/{int(stats[0])}"
-
-    def read(self, text: str) -> Stats:
-        law, slash, pulls = text.strip().partition("/")
-        mean, tilde, sd = law.partition("~")
-        try:
-            if not slash or not tilde or not is_count(pulls):
-                raise ValueError
-            stats = (int(pulls), float_from(mean), float_from(sd))
-        except ValueError:
-            rule = "must be mean~sd/pulls, for example 0.4~0.2/3"
-            raise InvalidArgument(f"{text!r}; {rule}") from None
-        self.check(stats)
-        return stats
 
     def check(self, stats: Stats) -> None:
         pulls, mean, sd = stats
@@ -249,9 +229,6 @@ class DriftModel(NormalMean):
 
     def initial(self) -> Stats:
         return (0, self.prior_mean, self.prior_sd)
-
-    def pulls(self, stats: Floats) -> Floats:
-        return stats[..., 0]
 
     def mean(self, stats: Floats) -> Floats:
         return stats[..., 1]

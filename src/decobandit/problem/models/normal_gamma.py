@@ -33,8 +33,7 @@ from .base import (
     Stats,
     SumFormat,
     SumModel,
-    number_of,
-    parts_of,
+    numbers_of,
 )
 
 SCORES = np.linspace(-8.0, 0.0, 97)  # knots of a t law, by normal scores of their probability
@@ -83,7 +82,7 @@ class NormalGammaFormat(SumFormat[Any]):
 
     example = "1.25~3.5/2"
     outcomes = "measurements, noise sd unknown"
-    tally_form = ("sum~squares/pulls", "/")
+    form = "sum~squares/pulls"
 
     def describe(self, stats: Stats) -> str:
         mean, k, shape, rate = self.model.updated(np.array(stats, dtype=float))
@@ -98,8 +97,7 @@ class NormalGammaFormat(SumFormat[Any]):
             raise InvalidArgument(f"{self.write(stats)}; {rule}")
 
     def read_truth(self, value: object) -> Stats:
-        parts = parts_of(value) if isinstance(value, str) else value
-        numbers = tuple(map(number_of, parts)) if isinstance(parts, list | tuple) else ()
+        numbers = numbers_of(value)
         if len(numbers) != 2 or not abs(numbers[0]) <= LARGEST_SUM or not 0.0 < numbers[1] < 1e100:
             rule = f"must be mean and sd of the outcomes, such as [0.5, 1.2] or 0.5+1.2{OF_SIZE}"
             raise InvalidArgument(f"{shown(value)} is not allowed; {rule}")

@@ -18,9 +18,9 @@ from typing import Any, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from ...support import Floats, InvalidArgument, TooLarge, float_from, is_count, refuse, shown
+from ...support import Floats, InvalidArgument, TooLarge, refuse
 from ..fields import Probability
-from .base import ArmModel, OutcomesInOrder, PriorTable, Stats, shortest
+from .base import ArmModel, OutcomesInOrder, PriorTable, Stats, StatsOverPulls
 from .bernoulli import BernoulliFormat
 
 MAX_BELIEFS = 20_000  # up to which every one is followed
@@ -58,36 +58,21 @@ class TwoLevel(PriorTable):
         return TwoLevelModel(self.low, self.high, self.up, self.down, self.start)
 
 
-class TwoLevelFormat(OutcomesInOrder[Any], BernoulliFormat):
+class TwoLevelFormat(OutcomesInOrder[Any], StatsOverPulls[Any], BernoulliFormat):
     """Statistics are written belief/pulls; a tally is the outcomes in the order of the pulls."""
+
+    truths = None
+    truth_rule = 'must be "-": the level of an arm is drawn, and moves'
+    form = "belief/pulls"
+    example = "0.4/2"
 
     def describe(self, stats: Stats) -> str:
         return f"P(high) {stats[1]:.4g}"
-
-    def write(self, stats: Stats) -> str:
-        return f"{shortest(stats[1])}/{int(stats[0])}"
-
-    def read(self, text: str) -> Stats:
-        belief, slash, pulls = text.strip().partition("/")
-        try:
-            if not slash or not is_count(pulls):
-                raise ValueError
-            stats = (int(pulls), float_from(belief))
-        except ValueError:
-            raise InvalidArgument(f"{text!r}; must be belief/pulls, for example 0.4/2") from None
-        self.check(stats)
-        return stats
 
     def check(self, stats: Stats) -> None:
         if stats[0] < 0 or not 0.0 <= stats[1] <= 1.0:
             rule = "must be a belief from 0 to 1, and pulls zero or more"
             raise InvalidArgument(f"{self.write(stats)}; {rule}")
-
-    def read_truth(self, value: object) -> Stats:
-        if value not in ("-", None):
-            rule = 'must be "-": the level of an arm is drawn, and moves'
-            raise InvalidArgument(f"{shown(value)} is not allowed; {rule}")
-        return ()
 
 
 @dataclass(frozen=True)
@@ -145,9 +130,6 @@ class TwoLevelModel(ArmModel):
     def initial(self) -> Stats:
         return (0, self.start)
 
-    def pulls(self, stats: Floats) -> Floats:
-        return stats[..., 0]
-
     def rate(self, belief: Floats) -> Floats:
         """Return the probability of a good outcome, (...)."""
         return np.asarray(self.low + (self.high - self.low) * belief)
@@ -188,9 +170,6 @@ class TwoLevelModel(ArmModel):
         p = self.mean(stats)
         after = [self.update(stats, np.full(p.shape, outcome)) for outcome in (0.0, 1.0)]
         return np.stack([1.0 - p, p], axis=-1), np.stack(after, axis=-2)
-
-    def value(self, stats: Floats, outcome: Floats) -> Floats:
-        return outcome
 
     # -- draws --------------------------------------------------------------------------------
 
