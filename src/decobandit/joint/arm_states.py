@@ -173,8 +173,6 @@ class ArmStates:
         return self.unit * (units // 2) if units > 1 and pulls % self.unit == 0 else pulls // 2
 
     def _extend(self) -> None:
-        from scipy.sparse import csr_array  # late: most commands do not need scipy
-
         stats = self._layers[-1]
         chances, after = self._transitions(stats)
         before, outcome = np.nonzero(after[..., 0] >= 0.0)
@@ -185,18 +183,21 @@ class ArmStates:
         following, chance = after[before, outcome], chances[before, outcome]
         first, place = distinct_rows(following)
         shape = (len(stats), len(first))
-
-        def matrix(entries: Floats) -> csr_array:
-            # drops what cannot occur
-            transitions = csr_array((entries, (before, place)), shape=shape)
-            transitions.eliminate_zeros()
-            return transitions
-
-        away = values - self.center
-        moments = (matrix(chance * away), matrix(chance * away**2)) if self._moments else ()
-        self._steps.append(Ways(matrix(chance), *moments))
+        self._steps.append(self._ways((before, place), shape, chance, values - self.center))
         self._values.append(np.bincount(before, chance * values, len(stats)).astype(float))
         self._layers.append(following[first])
+
+    def _ways(
+        self, places: tuple[Ints, Ints], shape: tuple[int, int], chance: Floats, values: Floats
+    ) -> Ways:
+        """Return transitions between these places, without those that cannot occur."""
+        from scipy.sparse import csr_array  # late: most commands do not need scipy
+
+        parts = [chance, chance * values, chance * values**2] if self._moments else [chance]
+        matrices = [csr_array((part, places), shape=shape) for part in parts]
+        for matrix in matrices:
+            matrix.eliminate_zeros()
+        return Ways(*matrices)
 
     def _transitions(self, stats: Floats) -> tuple[Floats, Floats]:
         """Return probabilities of outcomes, (states, J); statistics after them, (states, J, width).
@@ -227,25 +228,17 @@ class RestlessStates(ArmStates):
         return self.model.mean(stats) if pulls else self.model.rest_mean(stats)
 
     def ways(self, had: int, pulls: int) -> Ways:
-        from scipy.sparse import csr_array
-
-        stats = self.layer(had)
-        move = self.model.transitions if pulls else self.model.rest_transitions
-        chances, after = move(stats)
+        stats, model = self.layer(had), self.model
+        chances, after = (model.transitions if pulls else model.rest_transitions)(stats)
         before, way = np.nonzero(chances > 0.0)
-        to = self.number(had, after[before, way])
-
-        def matrix(entries: Floats) -> csr_array:
-            return csr_array((entries[before, way], (before, to)), shape=(len(stats), len(stats)))
-
-        if not self._moments:
-            return Ways(matrix(chances))
         if pulls:
             outcomes = np.arange(chances.shape[1], dtype=float)
-            values = self.model.value(stats[:, None, :], outcomes) - self.center
+            values = model.value(stats[:, None, :], outcomes) - self.center
         else:
-            values = self.model.rest_mean(stats)[:, None]
-        return Ways(matrix(chances), matrix(chances * values), matrix(chances * values**2))
+            values = model.rest_mean(stats)[:, None]
+        values = np.broadcast_to(values, chances.shape)[before, way]
+        places = before, self.number(had, after[before, way])
+        return self._ways(places, (len(stats), len(stats)), chances[before, way], values)
 
     def _extend(self) -> None:
         self._layers.append(self._layers[-1] + (1.0, 0.0))

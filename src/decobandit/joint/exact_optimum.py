@@ -99,7 +99,7 @@ class Optimum(Shown):
 def count_states(problem: Problem) -> tuple[int, int]:
     """Count the joint states of all stages, and those of the largest stage.
 
-    Exact, unless counting itself would be slow: then a lower bound, beyond all that can be solved.
+    Where counting itself would take long, a number beyond all that can be solved.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ def count_states(problem: Problem) -> tuple[int, int]:
         stored = stored_states(reachable(problem)[0])
         return _to_int(sum(stored)), _to_int(max(stored))
     states = count(problem).states
-    return sum(states), max(states)
+    return _to_int(sum(states)), _to_int(max(states))
 
 
 @obeys_workers
@@ -173,10 +173,11 @@ def optimum(
     if not has_kernel(problem):
         return _by_shapes(problem, keep, limit_bytes, progress or silent, clock)
     counted = count(problem)
+    states = sum(counted.states)
     dense = problem.n_arms == 2 and not keep
     limit = machine_limit() if limit_bytes is None else limit_bytes
     needed = _bytes(problem, counted, limit, keep=keep, dense=dense)
-    _check_size(counted, needed, limit)
+    _check_size(states, needed, limit)
     number, report = worker_count(workers), progress or silent
     if dense:
         value, tables = sweep_two_arms(problem, number, report), None
@@ -185,8 +186,8 @@ def optimum(
     fresh = (g.count * float(g.terminal[0]) for g in problem.groups if g.terminal is not None)
     return Optimum(
         value=value + sum(fresh),
-        states=sum(counted.states),
-        bytes=needed,
+        states=int(states),
+        bytes=int(needed),
         seconds=clock.seconds(),
         problem=problem,
         tables=tables,
@@ -260,30 +261,28 @@ def _to_int(number: float) -> int:
 # -- sizes --------------------------------------------------------------------------------------
 
 
-def _bytes(problem: Problem, counted: Counted, limit: int, *, keep: bool, dense: bool) -> int:
+def _bytes(problem: Problem, counted: Counted, limit: int, *, keep: bool, dense: bool) -> float:
     """Values of one stage and its largest block, or of all stages; and their shapes."""
     if dense:
-        return 8 * two_arm_states(problem)
+        return 8.0 * two_arm_states(problem)
     wide = SHAPE_BYTES * sum(columns(problem))
     if keep:
-        return 8 * sum(counted.states) + wide * sum(counted.shapes)
-    most, shapes = max(counted.states), 2 * wide * max(counted.shapes)
-    if 8 * most + shapes > limit:
-        return 8 * most + shapes  # too large already
-    return 8 * rewritten_states(problem) + shapes
+        return 8.0 * sum(counted.states) + wide * sum(counted.shapes)
+    most, shapes = 8.0 * max(counted.states), 2 * wide * max(counted.shapes)
+    if most + shapes > limit:
+        return most + shapes  # too large already
+    return 8.0 * rewritten_states(problem) + shapes
 
 
-def _check_size(counted: Counted, needed: int, limit: int) -> None:
-    states = sum(counted.states)
+def _check_size(states: float, needed: float, limit: int) -> None:
     if needed > limit:
         reason = f"limit {_size(limit)}"
-    elif states > MOST_STATES or not counted.exact:
-        reason = f"limit {_number(MOST_STATES)} states" if counted.exact else "too many to count"
+    elif states > MOST_STATES:
+        reason = f"limit {_number(MOST_STATES)} states"
     else:
         return
-    more = "" if counted.exact else "more than "
     raise TooLarge(
-        f"exact optimum needs {more}{_number(states)} states and {_size(needed)} ({reason}); "
+        f"exact optimum needs {_number(states)} states and {_size(needed)} ({reason}); "
         "use 'deco solve' for a bound or 'deco evaluate' for a policy"
     )
 
@@ -322,7 +321,7 @@ def exact_stages(problem: Problem) -> int:
         return problem.stages
     number = min(problem.stages, MAX_COUNTED)
     counted = count(problem, number)
-    while not counted.exact and number > 1:
+    while counted.states[-1] == inf and number > 1:
         number //= 2
         counted = count(problem, number)
     states = counted.states
@@ -330,13 +329,13 @@ def exact_stages(problem: Problem) -> int:
     wide = 2 * SHAPE_BYTES * sum(columns(problem, number))
     fits = [  # values of two stages, and shapes
         8 * (before + now) + wide * shapes <= MAX_QUICK_BYTES
-        for (before, now), shapes in zip(pairwise([0, *states]), counted.shapes, strict=True)
+        for (before, now), shapes in zip(pairwise([0.0, *states]), counted.shapes, strict=True)
     ]
     if number == problem.stages and work[-1] <= MAX_QUICK_STATES and all(fits):
         return number
     ends = [
         end
-        for end, (done, more) in enumerate(zip([0, *work], states, strict=False))
+        for end, (done, more) in enumerate(zip([0.0, *work], states, strict=False))
         if fits[end] and done + ENDING_FACTOR * more <= MAX_START_STATES and end <= problem.horizon
     ]
     return max(ends, default=0)

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
+from math import comb
 from typing import NamedTuple
 
 import numpy as np
@@ -21,22 +22,22 @@ import numpy.typing as npt
 from ..problem import Problem, State, States
 from ..support import Floats, Ints, InvalidArgument
 from .kernels.joint import Ranking, Shapes
-from .shapes import Shape, allotments
+from .shapes import Shape, allotments, states_by_units
 
-COUNTING_STEPS = 10_000_000  # additions; a problem that needs more has too many states anyway
-COUNT_LIMIT = 10**30  # states; larger numbers are not counted exactly
 LARGEST_RANK = 2.0**62
 
 
-# -- counting, by generating functions ----------------------------------------------------------
+# -- counting -----------------------------------------------------------------------------------
 
 
 class Counted(NamedTuple):
-    """Numbers of joint states and shapes at the beginning of each stage, (stages,)."""
+    """Numbers of joint states and shapes at the beginning of each stage, (stages,).
 
-    states: list[int]
-    shapes: list[int]
-    exact: bool  # otherwise there are at least as many
+    Not finite where counting would take long.
+    """
+
+    states: list[float]
+    shapes: list[float]
 
 
 def columns(problem: Problem, stages: int | None = None) -> list[int]:
@@ -47,48 +48,10 @@ def columns(problem: Problem, stages: int | None = None) -> list[int]:
 
 def count(problem: Problem, stages: int | None = None) -> Counted:
     """Count the joint states of all stages, or of the first ones, without enumerating them."""
-    stages = stages or problem.stages
-    arms = columns(problem, stages)
-    exact = sum(c * c for c in arms) * stages <= COUNTING_STEPS
-    if not exact:  # a lower bound: others are never pulled
-        arms, stages = _fewer(arms, 12), min(stages, 400)
-    states, shapes = (_multisets(arms, stages - 1, weighted) for weighted in (True, False))
-    return Counted(states, shapes, exact and states[-1] <= COUNT_LIMIT)
-
-
-def _fewer(arms: Sequence[int], most: int) -> list[int]:
-    """Reduce the arms of each group so that at most `most` are left."""
-    before = accumulate(arms, initial=0)
-    counts = [min(count, most - taken) for taken, count in zip(before, arms, strict=False)]
-    return [count for count in counts if count > 0]
-
-
-def _multisets(arms: Sequence[int], degree: int, weighted: bool) -> list[int]:
-    """Count states (weighted) or shapes by total pulls 0..degree.
-
-    One arm has f(x) = sum_v (v+1) x^v states, or sum x^v shapes. Multisets of c arms obey Newton's
-    identity  c F_c = sum_j f(x^j) F_{c-j};  a further group of arms starts from the product so far
-    in place of F_0 = 1. Beyond `COUNT_LIMIT`, further arms are left out: they can only add states.
-    """
-    total = [1] + [0] * degree
-    for count in arms:
-        sizes = [total]
-        for c in range(1, min(count, degree) + 1):
-            terms = [_times_arm(sizes[c - j], j, weighted) for j in range(1, c + 1)]
-            sizes.append([sum(column) // c for column in zip(*terms, strict=True)])
-            if sizes[-1][-1] > COUNT_LIMIT:
-                return sizes[-1]
-        total = sizes[-1]
-    return total
-
-
-def _times_arm(series: list[int], j: int, weighted: bool) -> list[int]:
-    """Return series * f(x^j), where f = 1 / (1-x)^2, or 1 / (1-x) if not weighted."""
-    result = list(series)
-    for _ in range(2 if weighted else 1):
-        for first in range(min(j, len(result))):
-            result[first::j] = accumulate(result[first::j])
-    return result
+    most, arms = (stages or problem.stages) - 1, columns(problem, stages)
+    multisets = states_by_units(arms, most, most, lambda k, r, i: float(comb(r + i, i)))
+    shapes = states_by_units(arms, most, most, lambda k, r, i: 1.0)
+    return Counted(multisets.tolist(), shapes.tolist())
 
 
 # -- shapes, level by level ---------------------------------------------------------------------
@@ -170,7 +133,10 @@ def ranking_of(problem: Problem, stages: int | None = None) -> Ranking:
         v = stages // (r + 1)
         tables.append(_insertions(members[: under[v + 1, r]], v, under))
         values = range(stages // (r + 2) + 1)
-        members = np.concatenate([_with_largest(members[: under[x + 1, r]], x) for x in values])
+        smaller = [members[: under[x + 1, r]] for x in values]  # x is the largest of the others
+        members = np.concatenate(
+            [np.column_stack([rows, np.full(len(rows), x)]) for x, rows in enumerate(smaller)]
+        )
     return Ranking(
         group=np.repeat(np.arange(len(arms)), arms),
         under=under,
@@ -187,10 +153,6 @@ def _under(values: int, most: int) -> Ints:
     for v in range(1, values):
         under[v] = np.minimum(np.cumsum(under[v - 1]), LARGEST_RANK)
     return under.astype(np.int64)
-
-
-def _with_largest(members: Ints, x: int) -> Ints:
-    return np.column_stack([members, np.full(len(members), x)])
 
 
 def _insertions(members: Ints, v: int, under: Ints) -> Ints:

@@ -18,19 +18,19 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
-from math import comb, inf, prod
+from math import comb, inf, log10
 
 import numpy as np
 
-from ..problem import Problem, States
+from ..problem import Problem, States, is_paid
 from ..support import Floats, InvalidArgument, Progress, Report, Unsupported
 from .arm_states import ArmStates, states_of_arms
 
 Shape = tuple[int, ...]
 Values = dict[Shape, Floats]
 Ends = Callable[[int, int], Floats]  # group, pulls -> (J, states): values of an arm by its state
-SLACK = 1e-12  # part of a budget or resource that rounding may add to what is spent
 MAX_AXES = 32  # arms whose joint states are one array
+MOST_COUNTED = 1e150  # states; more are counted as this, so that products are finite
 MAX_COUNTING_WORK = 5e7  # additions; a problem that needs more has too many states anyway
 
 
@@ -59,50 +59,51 @@ def number_of_allotments(problem: Problem) -> int:
 
 
 def stored_states(problem: Problem, stages: int | None = None) -> list[float]:
-    """Bound the number of joint states stored before stages 0 .. `stages`.
-
-    f[j, n]: states of j arms of a group that share n units; i of them with r units each have the
-    states of a layer to the power of i.
-    """
+    """Bound the number of joint states stored before stages 0 .. `stages`."""
     stages = problem.horizon if stages is None else stages
-    if problem.n_arms > MAX_AXES:
+    models, counts = zip(*((group.model, group.count) for group in problem.groups), strict=True)
+    units = problem.units * stages
+    if problem.n_arms > MAX_AXES or not all(model.finite for model in models):
         return [inf] * (stages + 1)
     if problem.is_restless:
-        sizes = [group.model.states(problem.horizon) for group in problem.groups]
-        if not np.all(np.isfinite(sizes)):
-            return [inf] * (stages + 1)
-        counts = [group.count for group in problem.groups]
-        together = prod(int(size) ** count for size, count in zip(sizes, counts, strict=True))
-        return [float(min(together, int(np.finfo(float).max)))] * (stages + 1)
-    units, arms = problem.units * stages, max(group.count for group in problem.groups)
-    if not all(group.model.finite for group in problem.groups) or arms * units**2 > (
-        MAX_COUNTING_WORK
-    ):
-        return [inf] * (stages + 1)
+        sizes = np.array([model.states(problem.horizon) for model in models])
+        with np.errstate(over="ignore"):
+            return [float(np.prod(sizes ** np.array(counts)))] * (stages + 1)
+
+    def ways(k: int, r: int, i: int) -> float:
+        size = models[k].states(r * problem.unit)
+        return size**i if i * log10(size) < log10(MOST_COUNTED) else MOST_COUNTED
+
     if problem.may_wait:
-        by_units = np.cumsum(_states_by_units(problem, units, problem.most_units * stages))
+        by_units = np.cumsum(states_by_units(counts, units, problem.most_units * stages, ways))
         return [float(by_units[problem.units * t]) for t in range(stages + 1)]
     if problem.most_units == problem.units:  # no arm is limited by the number of stages
-        return [float(x) for x in _states_by_units(problem, units, units)[:: problem.units]]
-    return [float(_states_by_units(problem, problem.units * t, t)[-1]) for t in range(stages + 1)]
+        return [float(x) for x in states_by_units(counts, units, units, ways)[:: problem.units]]
+    return [
+        float(states_by_units(counts, problem.units * t, t, ways)[-1]) for t in range(stages + 1)
+    ]
 
 
-def _states_by_units(problem: Problem, units: int, most: int) -> Floats:
-    """Return stored joint states by units in all, where no arm has had more than `most`."""
+def states_by_units(
+    counts: Sequence[int], units: int, most: int, ways: Callable[[int, int, int], float]
+) -> Floats:
+    """Count joint states by units in all, 0 .. units, where no arm has had more than `most`.
+
+    counts: arms of each group; ways(k, r, i): states of i arms of group k with r units each. Not
+    finite where counting would take long. f[j, n]: states of j arms of a group that share n units.
+    """
     together = np.eye(1, units + 1)[0]
-    with np.errstate(over="ignore"):
-        for group in problem.groups:
-            f = np.zeros((group.count + 1, units + 1))
-            f[0, 0] = 1.0
-            for r in range(most + 1):
-                size, later = group.model.states(r * problem.unit), f.copy()
-                for i in range(1, group.count + 1):
-                    if i * r > units:
-                        break
-                    added = size**i * f[: group.count + 1 - i, : units + 1 - i * r]
-                    later[i:, i * r :] += added
-                f = later
-            together = np.convolve(together, f[group.count])[: units + 1]
+    if sum(counts) * units**2 > MAX_COUNTING_WORK:
+        return np.full(units + 1, inf)
+    for k, count in enumerate(counts):
+        f = np.zeros((count + 1, units + 1))
+        f[0, 0] = 1.0
+        for r in range(most + 1):
+            later = f.copy()
+            for i in range(1, min(count, units // r if r else count) + 1):
+                later[i:, i * r :] += ways(k, r, i) * f[: count + 1 - i, : units + 1 - i * r]
+            f = np.minimum(later, MOST_COUNTED)
+        together = np.minimum(np.convolve(together, f[count])[: units + 1], MOST_COUNTED)
     return np.asarray(together)
 
 
@@ -160,8 +161,7 @@ def affords(problem: Problem, shape: Sequence[int]) -> bool:
     """Whether the budget, if there is one, pays for a shape; costs are the same at all stages."""
     if problem.budget is None:
         return True
-    spent = problem.unit * float(problem.costs[0] @ np.array(shape))
-    return spent <= problem.budget * (1.0 + SLACK)
+    return bool(is_paid(problem.unit * float(problem.costs[0] @ np.array(shape)), problem.budget))
 
 
 def _descending(total: int, places: int, most: int) -> Iterator[Shape]:
@@ -200,10 +200,10 @@ class ShapeProgram:
         self.allotments = (
             ways if share == 1.0 else tuple(w for w in ways if sum(w) == problem.units)
         )
-        used = problem.unit * np.array(self.allotments) @ problem.uses  # (allotments, resources)
-        self._within = [
-            list(itertools.compress(self.allotments, (used <= supply * (1.0 + SLACK)).all(axis=1)))
-            for supply in problem.supply
+        pulls = problem.unit * np.array(self.allotments)
+        self._within = [  # the resources of each stage
+            list(itertools.compress(self.allotments, ~problem.overdrawn(stage, pulls)))
+            for stage in range(problem.horizon)
         ]
 
     def optimum(self, report: Report, *, keep: bool = False) -> list[Values]:
