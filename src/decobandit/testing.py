@@ -70,7 +70,7 @@ def _checked_pulls(policy: Policy, stage: int, states: States, seed: int) -> Int
         f"{name!r}: pulls do not add up to {total}",
         stage,
     )
-    allowed = np.all(pulls % unit == 0) if problem.repeat else np.all(pulls <= 1)
+    allowed = np.all((pulls % unit == 0) & (pulls <= problem.most_per_stage))
     _claim(bool(allowed), f"{name!r}: pulls are not in units of {unit}, or repeat an arm", stage)
     _claim(bool(np.array_equal(states.stats, before)), f"{name!r}: it changes the states", stage)
     _claim(bool(np.array_equal(pulls, again)), f"{name!r}: same seed, other pulls", stage)

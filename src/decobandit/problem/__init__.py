@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from .best_arm import best_mean_per_pull as best_mean_per_pull
     from .best_arm import best_mean_reward as best_mean_reward
     from .best_arm import best_true_rewards as best_true_rewards
-    from .best_arm import pull_rewards as pull_rewards
     from .best_arm import share_of_best as share_of_best
     from .by_segment import BySegment as BySegment
     from .design_model import FINAL_TESTS as FINAL_TESTS
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
     from .design_model import Stop as Stop
     from .design_model import has_unknown_means as has_unknown_means
     from .fields import MAX_ARMS as MAX_ARMS
-    from .fields import MAX_HORIZON as MAX_HORIZON
     from .fields import MAX_NAME as MAX_NAME
     from .fields import MAX_SIZE as MAX_SIZE
     from .fields import ArmCount as ArmCount
@@ -48,13 +46,11 @@ if TYPE_CHECKING:
     from .fields import is_name as is_name
     from .fields import whole_number as whole_number
     from .groups import Group as Group
-    from .horizon import HorizonOrLaw as HorizonOrLaw
     from .horizon import RandomHorizon as RandomHorizon
     from .kernels.arms import Arms as Arms
     from .model import EqualArms as EqualArms
     from .model import Problem as Problem
     from .model import Terminal as Terminal
-    from .model_base import Frozen as Frozen
     from .model_base import InvalidProblem as InvalidProblem
     from .model_base import ProblemError as ProblemError
     from .models.base import LARGEST_SUM as LARGEST_SUM

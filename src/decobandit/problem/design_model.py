@@ -29,7 +29,7 @@ from .fields import (
     fraction,
     whole_number,
 )
-from .model import Problem
+from .model import Fault, Problem
 from .model_base import Frozen, InvalidProblem
 from .models.normal import NormalModel
 from .models.normal_gamma import NormalGammaModel
@@ -41,7 +41,6 @@ MAX_SCENARIOS = 1000
 MAX_BLOCK = 1000
 LARGEST_SEED = 2**53  # that every reader of JSON keeps
 
-Fault = tuple[tuple[str | int, ...], str, object]  # place, rule, what was found
 Count = Annotated[int, whole_number(0, 1_000_000)]
 Positive = Annotated[int, whole_number(1, 1_000_000)]
 Level = Annotated[float, fraction("must be a number above 0 and below 1", 0.0, 1.0, open_ends=True)]
@@ -351,7 +350,7 @@ class Rules(Frozen):
                 yield ("control_share",), "must stand with control", self.control_share
             if self.stop.futility is not None:
                 yield ("stop", "futility"), "must stand with control", self.stop.futility
-        if problem.pulls_per_stage > 1 and not problem.repeat:
+        if problem.pulls_per_stage > problem.most_per_stage:
             yield from self._faults_of_different_arms()
         base, factor = self.pull_values(problem)
         if not factor.any():

@@ -10,7 +10,7 @@ Notations
     m       pulls of a stage: of m different arms, or in units that arms share freely (`repeat`)
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Annotated, Any, Self, TypeVar
 
@@ -25,7 +25,7 @@ from pydantic import (
     model_validator,
 )
 
-from ..support import Card, Shown, look_alike_keys, refuse
+from ..support import Card, Place, Shown, look_alike_keys, refuse
 from .arms import FLAT_PRIOR, Arm, Prior, Reward, numbered
 from .fields import (
     MAX_ARMS,
@@ -46,6 +46,7 @@ from .segments import Segment, Segments, arms_in_segment, check_segments, clock_
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
+Fault = tuple[Place, str, object]  # place, rule, what was found
 SLACK = 1e-9  # part of a resource that rounding may add to what is used
 
 
@@ -244,42 +245,8 @@ class Problem(Shown, ProblemFields):
 
     @model_validator(mode="after")
     def _check_whole(self) -> Self:
-        K, m = len(self.arms), self.pulls_per_stage
-        if not 1 <= K <= MAX_ARMS:
-            refuse(f"must be 1 to {MAX_ARMS} arms", found=K, at=("arms",))
-        if m > K and not self.repeat:
-            rule = f"must be at most the number of arms, {K}, unless repeat is true"
-            refuse(rule, found=m, at=("pulls_per_stage",))
-        _check_unit(self.unit, m, self.repeat)
-        if self.most_pulls > MAX_PULLS:
-            rule = f"must be few enough for {MAX_PULLS} pulls of an arm; it may take "
-            refuse(f"{rule}{self.most_pulls}", found=self.horizon, at=("horizon",))
-        names: dict[str, str] = {}
-        for position, arm in enumerate(self.arms):
-            keys = look_alike_keys(arm.name)
-            for taken in (names[key] for key in keys if key in names):
-                rule = "must differ from the names of all other arms"
-                if taken != arm.name:
-                    rule += f" in more than case, blanks or alphabet; there is {taken!r}"
-                refuse(rule, found=arm.name, at=("arms", position, "name"))
-            names.update(dict.fromkeys(keys, arm.name))
-            _check_lengths(arm, position, self.horizon, self.most_pulls)
-        check_segments(self.segments, self.arms)
-        if self.segments:
-            _check_visitors(self)
-        _check_windows(self)
-        _check_budget(self)
-        _check_resources(self)
-        if any(arm.restless for arm in self.arms):
-            _check_restless(self)
-        if self.terminal is not None and any(arm.terminal is not None for arm in self.arms):
-            rule = "must be 0 when an arm has a terminal table: choose one of the two forms"
-            refuse(rule, found=self.terminal.deploy, at=("terminal", "deploy"))
-        if self.deployed > K:
-            rule = f"must be at most the number of arms, {K}"
-            refuse(rule, found=self.deployed, at=("terminal", "deploy_arms"))
-        if self.random_horizon is not None:
-            _check_law(self)
+        for place, rule, value in _faults(self):
+            refuse(rule, found=value, at=place)
         return self
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
@@ -409,7 +376,7 @@ class Problem(Shown, ProblemFields):
     @property
     def usable(self) -> FloatArray:
         """Amount of each resource that a stage has and all arms could use, (horizon, resources)."""
-        most = self.most_units * self.unit * self.uses.sum(axis=0)
+        most = self.most_per_stage * self.uses.sum(axis=0)
         return np.asarray(np.minimum(self.supply, most))
 
     def overdrawn(self, stage: int, pulls: IntArray) -> NDArray[np.bool_]:
@@ -443,7 +410,12 @@ class Problem(Shown, ProblemFields):
     @property
     def most_pulls(self) -> int:
         """Maximum number of pulls of one arm over all stages."""
-        return self.horizon * self.most_units * self.unit
+        return self.horizon * self.most_per_stage
+
+    @property
+    def most_per_stage(self) -> int:
+        """Maximum number of pulls of one arm at a stage; 1 if different arms are pulled."""
+        return self.most_units * self.unit
 
     @property
     def most_units(self) -> int:
@@ -536,117 +508,157 @@ class Problem(Shown, ProblemFields):
         return group_of_arm(self.groups)
 
 
-def _check_visitors(problem: Problem) -> None:
-    """Refuse stages that are more than one visitor, and a deployment after the last of them."""
+def _faults(problem: Problem) -> Iterator[Fault]:
+    """List what does not fit together, the most basic first."""
+    K, m = problem.n_arms, problem.pulls_per_stage
+    if not 1 <= K <= MAX_ARMS:
+        yield ("arms",), f"must be 1 to {MAX_ARMS} arms", K
+    if m > K and not problem.repeat:
+        rule = f"must be at most the number of arms, {K}, unless repeat is true"
+        yield ("pulls_per_stage",), rule, m
+    if problem.unit > 1 and not problem.repeat:
+        yield ("unit",), "must be 1 unless repeat is true", problem.unit
+    if m % problem.unit:
+        yield ("unit",), f"must divide pulls_per_stage, {m}", problem.unit
+    if problem.most_pulls > MAX_PULLS:
+        rule = f"must be few enough for {MAX_PULLS} pulls of an arm; it may take "
+        yield ("horizon",), f"{rule}{problem.most_pulls}", problem.horizon
+    yield from _faults_of_names(problem)
+    yield from _faults_of_lengths(problem)
+    check_segments(problem.segments, problem.arms)
+    if problem.segments:
+        yield from _faults_of_visitors(problem)
+    if problem.has_windows:
+        yield from _faults_of_windows(problem)
+    yield from _faults_of_budget(problem)
+    yield from _faults_of_resources(problem)
+    if any(arm.restless for arm in problem.arms):
+        yield from _faults_of_rest(problem)
+    yield from _faults_of_last_rewards(problem)
+
+
+def _faults_of_names(problem: Problem) -> Iterator[Fault]:
+    names: dict[str, str] = {}
+    for position, arm in enumerate(problem.arms):
+        keys = look_alike_keys(arm.name)
+        for taken in (names[key] for key in keys if key in names):
+            rule = "must differ from the names of all other arms"
+            if taken != arm.name:
+                rule += f" in more than case, blanks or alphabet; there is {taken!r}"
+            yield ("arms", position, "name"), rule, arm.name
+        names.update(dict.fromkeys(keys, arm.name))
+
+
+def _faults_of_lengths(problem: Problem) -> Iterator[Fault]:
+    """List numbers by stage, and tables of last rewards, of another length than the problem."""
+    by_stage: list[tuple[Place, object]] = []
+    for position, arm in enumerate(problem.arms):
+        place: Place = ("arms", position)
+        by_stage += [
+            ((*place, "reward", key), getattr(arm.reward, key)) for key in arm.reward.per_stage
+        ]
+        by_stage.append(((*place, "cost"), arm.cost))
+        rows = problem.most_pulls + 1
+        if arm.terminal is not None and len(arm.terminal) != rows:
+            rule = f"must have {rows} rows: one for each of 0 to {rows - 1} pulls"
+            yield (*place, "terminal"), rule, arm.terminal
+    by_stage += [
+        (("resources", name), amount) for name, amount in (problem.resources or {}).items()
+    ]
+    for place, value in by_stage:
+        if isinstance(value, tuple) and len(value) != problem.horizon:
+            rule = f"must be one number, or a list of {problem.horizon}: one per stage"
+            yield place, rule, value
+
+
+def _faults_of_visitors(problem: Problem) -> Iterator[Fault]:
+    """List stages that are more than one visitor, and a deployment after the last of them."""
     if problem.repeat:
         rule = "must be false: the pulls of a batch would belong to different segments"
-        refuse(rule, found=True, at=("repeat",))
+        yield ("repeat",), rule, True
     if problem.terminal is not None:
         rule = "must be left out: the last visitor of a segment is not known in advance"
-        refuse(rule, found=problem.terminal.deploy, at=("terminal", "deploy"))
+        yield ("terminal", "deploy"), rule, problem.terminal.deploy
     if problem.resources is not None:
         rule = "must be left out: a stage is one visitor, of one segment"
-        refuse(rule, found=problem.resources, at=("resources",))
+        yield ("resources",), rule, problem.resources
 
 
-def _check_windows(problem: Problem) -> None:
-    """Refuse windows that leave a stage without enough arms."""
-    if not problem.has_windows:
-        return
+def _faults_of_windows(problem: Problem) -> Iterator[Fault]:
+    """List windows that leave a stage without enough arms."""
     for position, arm in enumerate(problem.arms):
         if arm.available and arm.available[-1][1] > problem.horizon:
             rule = f"must end within the horizon, {problem.horizon}"
-            refuse(rule, found=arm.available[-1], at=("arms", position, "available"))
-    needed = 1 if problem.repeat else problem.pulls_per_stage
-    needed = 0 if problem.may_wait else needed
+            yield ("arms", position, "available"), rule, arm.available[-1]
+    needed = 0 if problem.may_wait else -(-problem.pulls_per_stage // problem.most_per_stage)
     few = np.sum(problem.available[: problem.horizon], axis=1) < needed
     if few.any():
         stage = int(few.argmax())
         rule = f"must leave at least {needed} arms to pull at every stage; stage {stage} has fewer"
-        refuse(rule, found=list(problem.available[stage]), at=("arms",))
+        yield ("arms",), rule, list(problem.available[stage])
 
 
-def _check_budget(problem: Problem) -> None:
-    """Refuse costs without a budget, and a budget without the costs of all arms."""
+def _faults_of_budget(problem: Problem) -> Iterator[Fault]:
     for position, arm in enumerate(problem.arms):
         if (arm.cost is None) != (problem.budget is None):
             rule = "must be there for every arm of a problem with a budget, and only there"
-            refuse(rule, found=arm.cost, at=("arms", position, "cost"))
-        if isinstance(arm.cost, tuple) and len(arm.cost) != problem.horizon:
-            rule = f"must be one number, or a list of {problem.horizon}: one per stage"
-            refuse(rule, found=arm.cost, at=("arms", position, "cost"))
+            yield ("arms", position, "cost"), rule, arm.cost
 
 
-def _check_resources(problem: Problem) -> None:
-    """Refuse uses of unknown resources, and resources that do not fit the stages."""
-    for name, amount in (problem.resources or {}).items():
-        if isinstance(amount, tuple) and len(amount) != problem.horizon:
-            rule = f"must be one number, or a list of {problem.horizon}: one per stage"
-            refuse(rule, found=amount, at=("resources", name))
+def _faults_of_resources(problem: Problem) -> Iterator[Fault]:
+    resources = problem.resources or {}
+    for name, amount in resources.items():
         if np.min(amount) < 0.0:
-            refuse("must be zero or more", found=amount, at=("resources", name))
-    if problem.resources is not None and not problem.resources:
-        refuse("must name a resource, or be left out", found={}, at=("resources",))
+            yield ("resources", name), "must be zero or more", amount
+    if problem.resources is not None and not resources:
+        yield ("resources",), "must name a resource, or be left out", {}
     if problem.resources is not None and problem.budget is not None:
         rule = "must be left out where there are resources: choose one of the two forms"
-        refuse(rule, found=problem.budget, at=("budget",))
+        yield ("budget",), rule, problem.budget
     for position, arm in enumerate(problem.arms):
         for name in arm.uses or ():
-            if name not in (problem.resources or {}):
-                names = ", ".join(problem.resources or ()) or "it has none"
+            if name not in resources:
+                names = ", ".join(resources) or "it has none"
                 rule = f"must be one of the resources of the problem: {names}"
-                refuse(rule, found=name, at=("arms", position, "uses", name))
+                yield ("arms", position, "uses", name), rule, name
 
 
-def _check_law(problem: Problem) -> None:
-    """Refuse last rewards at a random end: their worth would depend on when it comes."""
-    rule = "must be left out where the horizon is random: the last stage is not known in advance"
-    if problem.terminal is not None:
-        refuse(rule, found=problem.terminal.deploy, at=("terminal", "deploy"))
-    for position, arm in enumerate(problem.arms):
-        if arm.terminal is not None:
-            refuse(rule, found=arm.terminal, at=("arms", position, "terminal"))
-
-
-def _check_unit(unit: int, pulls: int, repeat: bool) -> None:
-    if unit > 1 and not repeat:
-        refuse("must be 1 unless repeat is true", found=unit, at=("unit",))
-    if pulls % unit:
-        refuse(f"must divide pulls_per_stage, {pulls}", found=unit, at=("unit",))
-
-
-def _check_restless(problem: Problem) -> None:
-    """Refuse what goes with no arm that moves at rest."""
+def _faults_of_rest(problem: Problem) -> Iterator[Fault]:
+    """List what goes with no arm that moves at rest."""
     if problem.budget is not None:
-        rule = "must be left out: some arms move at rest"
-        refuse(rule, found=problem.budget, at=("budget",))
+        yield ("budget",), "must be left out: some arms move at rest", problem.budget
     if problem.repeat:
         rule = "must be false: arms that move at rest are pulled once per stage at most"
-        refuse(rule, found=True, at=("repeat",))
+        yield ("repeat",), rule, True
     if problem.terminal is not None:
         rule = "must be 0: arms that move at rest have no final mean to deploy"
-        refuse(rule, found=problem.terminal.deploy, at=("terminal", "deploy"))
+        yield ("terminal", "deploy"), rule, problem.terminal.deploy
     for position, arm in enumerate(problem.arms):
         if arm.available is not None:
             rule = "must be left out: some arms move at rest"
-            refuse(rule, found=arm.available, at=("arms", position, "available"))
+            yield ("arms", position, "available"), rule, arm.available
         if not arm.restless and not isinstance(arm.prior, MarkovArm):
             rule = (
                 "must be chain, states, two-level or normal with drift: another arm moves at rest"
             )
-            kind = getattr(arm.prior, "kind", "beta")
-            refuse(rule, found=kind, at=("arms", position, "prior", "kind"))
+            yield ("arms", position, "prior", "kind"), rule, getattr(arm.prior, "kind", "beta")
         if isinstance(arm.prior, NormalNormal) and np.min(arm.reward.factor) < 0.0:
             rule = "must be zero or more: the arm drifts"
-            refuse(rule, found=arm.reward.factor, at=("arms", position, "reward", "factor"))
+            yield ("arms", position, "reward", "factor"), rule, arm.reward.factor
 
 
-def _check_lengths(arm: Arm, position: int, horizon: int, most: int) -> None:
-    for outcome in arm.reward.per_stage:
-        value = getattr(arm.reward, outcome)
-        if isinstance(value, tuple) and len(value) != horizon:
-            rule = f"must be one number, or a list of {horizon}: one per stage"
-            refuse(rule, found=value, at=("arms", position, "reward", outcome))
-    if arm.terminal is not None and len(arm.terminal) != most + 1:
-        rule = f"must have {most + 1} rows: one for each of 0 to {most} pulls"
-        refuse(rule, found=arm.terminal, at=("arms", position, "terminal"))
+def _faults_of_last_rewards(problem: Problem) -> Iterator[Fault]:
+    """List last rewards in both forms, and at a random end, where they would depend on its time."""
+    tables = [(k, arm.terminal) for k, arm in enumerate(problem.arms) if arm.terminal is not None]
+    terminal, random_end = problem.terminal, problem.random_horizon is not None
+    early = "must be left out where the horizon is random: the last stage is not known in advance"
+    if terminal is not None and tables:
+        rule = "must be 0 when an arm has a terminal table: choose one of the two forms"
+        yield ("terminal", "deploy"), rule, terminal.deploy
+    if terminal is not None and terminal.deploy_arms > problem.n_arms:
+        rule = f"must be at most the number of arms, {problem.n_arms}"
+        yield ("terminal", "deploy_arms"), rule, terminal.deploy_arms
+    if terminal is not None and random_end:
+        yield ("terminal", "deploy"), early, terminal.deploy
+    for position, table in tables if random_end else ():
+        yield ("arms", position, "terminal"), early, table

@@ -87,7 +87,11 @@ def read_tree(path: str | Path) -> Any:
 def parse_tree(text: str, format: Format, source: str = "<text>") -> Any:
     """Parse a text into a tree, unchecked; messages call it `source`."""
     try:
-        return _loads_toml(text) if _check_format(format) == "toml" else _loads_json(text)
+        if _check_format(format) == "toml":
+            _check_nesting(text)
+            return tomllib.loads(text)
+        # NaN and Infinity pass here; the model refuses them, and knows their place
+        return json.loads(text, object_pairs_hook=_without_duplicates)
     except json.JSONDecodeError as error:
         problem = f"{error.msg} (at line {error.lineno}, column {error.colno})"
         raise ProblemError(f"{source}: not valid JSON: {problem}") from None
@@ -96,11 +100,6 @@ def parse_tree(text: str, format: Format, source: str = "<text>") -> Any:
     except ValueError as error:
         problem = " ".join(str(error).split())
         raise ProblemError(f"{source}: not valid {format.upper()}: {problem}") from None
-
-
-def _loads_toml(text: str) -> Any:
-    _check_nesting(text)
-    return tomllib.loads(text)
 
 
 def _check_nesting(text: str) -> None:
@@ -120,11 +119,6 @@ def _check_nesting(text: str) -> None:
             line = text.count("\n", 0, token.start()) + 1
             what = f"a key has more than {MAX_NESTING} parts" if dots else "nested too deeply"
             raise InvalidArgument(f"{what} (at line {line})")
-
-
-def _loads_json(text: str) -> Any:
-    # NaN and Infinity pass here; the model refuses them, and knows their place
-    return json.loads(text, object_pairs_hook=_without_duplicates)
 
 
 def _without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:

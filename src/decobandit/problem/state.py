@@ -179,11 +179,9 @@ class State:
                 f"{self.total} pulls in all; must be at most {problem.horizon * m}: "
                 f"{problem.horizon} stages of {m}"
             )
-        if problem.repeat:
-            return
         stage = -(-self.total // m)  # a stage under way counts: its pulls are among those observed
         for number, pulls in enumerate(self.pulls, start=1):
-            if pulls > stage:
+            if pulls > stage * problem.most_per_stage:
                 raise InvalidArgument(
                     f"arm {number}: {pulls} pulls in {stage} stages; "
                     "an arm is pulled at most once per stage"
@@ -243,7 +241,7 @@ def check_stats(problem: Problem, stage: int, group: Group, stats: Stats) -> Non
             f"stage: {stage} is not allowed; must be 0..{problem.stages - 1}", field="stage"
         )
     group.model.format.check(stats)
-    most = stage * (problem.pulls_per_stage if problem.repeat else 1)
+    most = stage * problem.most_per_stage
     pulls = float(group.model.pulls(np.array(stats, dtype=float)))
     if pulls > most:
         raise InvalidArgument(
