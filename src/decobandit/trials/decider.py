@@ -73,8 +73,7 @@ class Decider:
         self.cones = cones  # None: no prices, prices of units, or non-binary outcomes
         self.tables = Once(lambda: cones or _tables(settings))
         self.policy = policy if cones is None or not use_cones else policy.live(cones)
-        rules = settings.rules
-        self.ruled = None if rules is None else LiveRules(self.policy, rules)
+        self.ruled = LiveRules(self.policy, settings.rules or Rules())
         self._prepared_from = math.inf  # tables are made backwards, from the last stage
         self._lock = RLock()  # policies fill their tables as they are asked
         self._decisions = Cache[Hashable, Decision](MAX_DECISIONS)  # by seed, state and looks
@@ -130,34 +129,28 @@ class Decider:
         def draws() -> np.random.Generator:
             return np.random.default_rng(seed)
 
-        problem, allowed = self.settings.problem, np.ones(self.settings.problem.n_arms, np.bool_)
-        if self.ruled is not None:
-            result = self.ruled.result(ledger.looks)
-            if result.stopped:
-                what = "the trial" if ledger.segment is None else f"segment {ledger.segment}"
-                raise Stopped(
-                    f"{what} was stopped by its rules ({result.stopped}) at the look after "
-                    f"{result.outcomes} outcomes: no more arms are allocated"
-                )
-            allowed = result.allowed[0]
+        problem, result = self.settings.problem, self.ruled.result(ledger.looks)
+        if result.stopped:
+            what = "the trial" if ledger.segment is None else f"segment {ledger.segment}"
+            raise Stopped(
+                f"{what} was stopped by its rules ({result.stopped}) at the look after "
+                f"{result.outcomes} outcomes: no more arms are allocated"
+            )
         if pending.stage >= problem.horizon:  # of a segment
-            return beyond_plan(problem, pending, allowed.tolist())
-        if self.ruled is None and self._draws_by_probability:
+            return beyond_plan(problem, pending, result.allowed[0].tolist())
+        if self.settings.rules is not None:
+            return _decide_by_rules(self.ruled, result, pending, prices, draws)
+        if self._draws_by_probability:
             shares = self._best_probabilities(pending)
             arm = int((np.cumsum(shares[:-1]) <= uniform_number(*seed) * shares.sum()).sum())
             return decide(self.policy, pending, prices, drawn=arm)
-        if self.ruled is None:
-            return allot(self.policy, pending, prices, draws=draws)
-        return _decide_by_rules(self.ruled, result, pending, prices, draws)
+        return allot(self.policy, pending, prices, draws=draws)
 
     def allowed(self, ledger: Ledger) -> frozenset[str]:
         """Return the arms that may be allocated now: none after the rules stopped the trial."""
-        names = [arm.name for arm in self.settings.problem.arms]
-        if self.ruled is None:
-            return frozenset(names)
-        result = self.ruled.result(ledger.looks)
+        arms, result = self.settings.problem.arms, self.ruled.result(ledger.looks)
         left = () if result.stopped else np.flatnonzero(result.allowed[0])
-        return frozenset(names[k] for k in left)
+        return frozenset(arms[k].name for k in left)
 
     @property
     def _draws_by_probability(self) -> bool:
@@ -445,19 +438,15 @@ class LookResult:
     stopped: str | None = doc("Why this look stopped the trial.")
 
 
-def stopped_and_dropped(
-    ledger: Ledger, ruled: LiveRules | None
-) -> tuple[str | None, tuple[str, ...]]:
+def stopped_and_dropped(ledger: Ledger, ruled: LiveRules) -> tuple[str | None, tuple[str, ...]]:
     """Return why looks stopped the trial, and the arms they dropped."""
-    if ruled is None:
-        return None, ()
     result = ruled.result(ledger.looks)
     return result.stopped or None, ruled.dropped(result)
 
 
-def look_results(ledger: Ledger, ruled: LiveRules | None) -> tuple[LookResult, ...]:
+def look_results(ledger: Ledger, ruled: LiveRules) -> tuple[LookResult, ...]:
     """Return all looks in order, up to the one that stopped the trial; none without stopping."""
-    if ruled is None or not ruled.rules.stop.any:
+    if not ruled.rules.stop.any:
         return ()
     results, names = [], [arm.name for arm in ledger.problem.arms]
     for number, state in enumerate(ledger.looks):
@@ -495,9 +484,9 @@ def _concurrent_controls(ledger: Ledger, live: LiveRules) -> Floats | None:
     return np.asarray(controls[None])
 
 
-def declared_arms(ledger: Ledger, live: LiveRules | None) -> tuple[str, ...] | None:
+def declared_arms(ledger: Ledger, live: LiveRules) -> tuple[str, ...] | None:
     """Return the arms that the final test declares, as in `designs`; None before the end."""
-    if live is None:
+    if ledger.settings.rules is None:
         return None
     ruled: RuledPolicy = live
     result = live.result(ledger.looks)

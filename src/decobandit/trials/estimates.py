@@ -19,7 +19,6 @@ from ..designs.inference import (
 )
 from ..designs.playing import Course
 from ..policies import RuledPolicy
-from ..problem import Rules
 from ..support import Floats
 from .allocations import Allocation, kinds_of, parts_by_arm, tallies, value_of
 from .decider import Decider
@@ -39,7 +38,7 @@ def inference_of(
         return (), {"all methods": "every segment has a policy of its own"}
     if ledger.problem.is_restless:
         return (), {"all methods": "arms change while they are not pulled"}
-    policy = decider.ruled or RuledPolicy(decider.policy, Rules())
+    policy = decider.ruled
     slots = [slot for slot in ledger.allocations.values() if slot.holds_slots]
     told = [slot for slot in slots if slot.told == slot.size]
     reasons = left_out(policy, MAX_TRIAL_PULLS)

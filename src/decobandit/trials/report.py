@@ -406,13 +406,14 @@ def report_of(
         for _ in range(part.pulls)
     ]
     segments = _segment_reports(ledger, deciders, status, at)
-    ruled = None if segments else deciders(ledger).ruled
-    if segments:
-        arms = results_in_all(ledger, [one.arms for one in segments], at)
-    else:
-        arms = arm_results(ledger, at)
-    over = status.finished or status.stopped is not None
     decider = None if segments else deciders(ledger)
+    if decider is not None:
+        arms, looks = arm_results(ledger, at), look_results(ledger, decider.ruled)
+        declared = declared_arms(ledger, decider.ruled)
+    else:
+        arms, looks = results_in_all(ledger, [one.arms for one in segments], at), ()
+        declared = None
+    over = status.finished or status.stopped is not None
     inference, left_out = inference_of(ledger, decider, at, over=over)
     return TrialReport(
         **_shared(Standing, status),
@@ -426,8 +427,8 @@ def report_of(
         pending=sum(ledger.open),
         deploy=0.0 if problem.terminal is None else problem.terminal.deploy,
         arms=arms,
-        looks=look_results(ledger, ruled),
-        declared=declared_arms(ledger, ruled),
+        looks=looks,
+        declared=declared,
         shares=share_blocks(used, problem.n_arms, stage=problem.pulls_per_stage),
         corrections=tuple(ledger.corrections),
         late_after=late_after,

@@ -213,13 +213,8 @@ class Trial(Recording, Tabular):
         `control`: the first arm by default. `late_after`: hours.
         """
         ledger = self.read()
-        return report_of(
-            ledger,
-            self._decider,
-            self.verify(),
-            control=control,
-            late_after=late_after,
-        )
+        checked = self.verify()
+        return report_of(ledger, self._decider, checked, control=control, late_after=late_after)
 
     def looks(self, *, segment: str | None = None) -> tuple[LookResult, ...]:
         """Return the results of interim looks; none without rules that stop trials.
