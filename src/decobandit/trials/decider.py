@@ -79,19 +79,15 @@ class Decider:
         self._decisions = Cache[Hashable, Decision](MAX_DECISIONS)  # by seed, state and looks
 
     @property
-    def cost(self) -> Cost:
-        return self.policy.cost
-
-    @property
     def prepared(self) -> bool:
         """Whether decisions at some stages are short; `is_short` tells at which."""
-        return self.cost in SHORT_DECISIONS and self._prepared_from < math.inf
+        return self.policy.cost in SHORT_DECISIONS and self._prepared_from < math.inf
 
     def is_short(self, stage: int) -> bool:
         """Tell whether writers may wait for a decision: no search, and no table left to make."""
         if stage >= self.settings.problem.horizon:
             return True
-        prepared = self.cost in SHORT_DECISIONS and stage >= self._prepared_from
+        prepared = self.prepared and stage >= self._prepared_from
         return prepared and self.policy.has_tables(stage)
 
     @contextmanager
@@ -139,7 +135,7 @@ class Decider:
         if pending.stage >= problem.horizon:  # of a segment
             return beyond_plan(problem, pending, result.allowed[0].tolist())
         if self.settings.rules is not None:
-            return _decide_by_rules(self.ruled, result, pending, prices, draws)
+            return self.ruled.decide(result, pending, prices, draws)
         if self._draws_by_probability:
             shares = self._best_probabilities(pending)
             arm = int((np.cumsum(shares[:-1]) <= uniform_number(*seed) * shares.sum()).sum())
@@ -354,72 +350,68 @@ class LiveRules(RuledPolicy):
         states = States.of(self.problem, [pending.known])
         return replace(states, pending=np.array([pending.open]), allowed=result.allowed)
 
-
-def _decide_by_rules(
-    ruled: LiveRules, result: LookState, pending: PendingState, prices: Floats | None, draws: Draws
-) -> Decision:
-    """Decide the next stage under rules."""
-    problem = ruled.problem
-    pending.check(problem)
-    if not problem.repeat:
-        return one_by_one(
-            lambda state: _one_by_rules(ruled, result, state, prices, draws()), problem, pending
+    def decide(
+        self, result: LookState, pending: PendingState, prices: Floats | None, draws: Draws
+    ) -> Decision:
+        """Decide the next stage under the rules."""
+        problem = self.problem
+        pending.check(problem)
+        if not problem.repeat:
+            return one_by_one(
+                lambda state: self._decide_one(result, state, prices, draws()), problem, pending
+            )
+        if self.unruled(self.states(result, pending))[0]:
+            return allot(self.inner, pending, prices, draws=draws)
+        rng = draws()
+        states, weights, drawn = weighted_states(self.inner, pending, rng)
+        allowed = np.repeat(result.allowed, len(weights), axis=0)
+        by_state = self.probabilities(pending.stage, replace(states, allowed=allowed), rng)
+        probabilities = (weights @ by_state)[None]
+        counts = tuple(self.in_units(probabilities, rng)[0].tolist())
+        reason = sentence(
+            batch_clause(problem, counts, self.name),
+            self._clause(result, pending, probabilities[0]),
+            average_clause(pending, drawn),
         )
-    if ruled.unruled(ruled.states(result, pending))[0]:
-        return allot(ruled.inner, pending, prices, draws=draws)
-    rng = draws()
-    states, weights, drawn = weighted_states(ruled.inner, pending, rng)
-    allowed = np.repeat(result.allowed, len(weights), axis=0)
-    by_state = ruled.probabilities(pending.stage, replace(states, allowed=allowed), rng)
-    probabilities = (weights @ by_state)[None]
-    counts = tuple(ruled.in_units(probabilities, rng)[0].tolist())
-    reason = sentence(
-        batch_clause(problem, counts, ruled.name),
-        _rules_clause(ruled, result, pending, probabilities[0]),
-        average_clause(pending, drawn),
-    )
-    shares = tuple(probabilities[0].tolist())
-    return batch_decision(problem, pending, prices, counts, reason, shares)
+        shares = tuple(probabilities[0].tolist())
+        return batch_decision(problem, pending, prices, counts, reason, shares)
 
+    def _decide_one(
+        self,
+        result: LookState,
+        pending: PendingState,
+        prices: Floats | None,
+        rng: np.random.Generator,
+    ) -> Decision:
+        states = self.states(result, pending)
+        decision = decide(self.inner, pending, prices, rng=rng)
+        if self.unruled(states)[0]:
+            return decision
+        try:
+            probabilities = self.probabilities(pending.stage, states, rng)
+        except ValueError:  # its message has the number of pending outcomes
+            raise Conflict(
+                "no arm can be allocated now: too many outcomes of one are pending; record some "
+                "first"
+            ) from None
+        probabilities[:, list(pending.taken)] = 0.0
+        arm = int(drawn_arms(probabilities, 1, rng).argmax())
+        clause = self._clause(result, pending, probabilities[0])
+        reason = f"{self.problem.arms[arm].name}: {clause}"
+        pulls, shares = one_pull(self.problem, arm), tuple(probabilities[0].tolist())
+        return replace(decision, pulls=pulls, reason=reason, probabilities=shares)
 
-def _one_by_rules(
-    ruled: LiveRules,
-    result: LookState,
-    pending: PendingState,
-    prices: Floats | None,
-    rng: np.random.Generator,
-) -> Decision:
-    states = ruled.states(result, pending)
-    decision = decide(ruled.inner, pending, prices, rng=rng)
-    if ruled.unruled(states)[0]:
-        return decision
-    try:
-        probabilities = ruled.probabilities(pending.stage, states, rng)
-    except ValueError:  # its message has the number of pending outcomes
-        raise Conflict(
-            "no arm can be allocated now: too many outcomes of one are pending; record some first"
-        ) from None
-    probabilities[:, list(pending.taken)] = 0.0
-    arm = int(drawn_arms(probabilities, 1, rng).argmax())
-    clause = _rules_clause(ruled, result, pending, probabilities[0])
-    reason = f"{ruled.problem.arms[arm].name}: {clause}"
-    pulls, shares = one_pull(ruled.problem, arm), tuple(probabilities[0].tolist())
-    return replace(decision, pulls=pulls, reason=reason, probabilities=shares)
-
-
-def _rules_clause(
-    ruled: LiveRules, result: LookState, pending: PendingState, probabilities: Floats
-) -> str:
-    """Name the rule that applied: the burn-in, or shares changed by the rules."""
-    if ruled.settled(ruled.states(result, pending)).any():
-        if ruled.rules.block is not None:
-            return "drawn in a permuted block"
-        return f"burn-in, {ruled.rules.burn_in} pulls of every arm first"
-    arms = zip(ruled.problem.arms, probabilities, strict=True)
-    shares = ", ".join(f"{arm.name} {p:.3f}" for arm, p in arms)
-    dropped = ruled.dropped(result)
-    more = f"; dropped: {', '.join(dropped)}" if dropped else ""
-    return f"drawn by {ruled.name} and the rules ({shares}){more}"
+    def _clause(self, result: LookState, pending: PendingState, probabilities: Floats) -> str:
+        """Name the rule that applied: the burn-in, or shares changed by the rules."""
+        if self.settled(self.states(result, pending)).any():
+            if self.rules.block is not None:
+                return "drawn in a permuted block"
+            return f"burn-in, {self.rules.burn_in} pulls of every arm first"
+        arms = zip(self.problem.arms, probabilities, strict=True)
+        shares = ", ".join(f"{arm.name} {p:.3f}" for arm, p in arms)
+        dropped = self.dropped(result)
+        more = f"; dropped: {', '.join(dropped)}" if dropped else ""
+        return f"drawn by {self.name} and the rules ({shares}){more}"
 
 
 # -- results of looks -----------------------------------------------------------------------------
