@@ -33,18 +33,6 @@ from .status import stored_summary
 
 MAX_DAMAGE_TEXT = 500  # characters
 
-_trials = schema.trials.c
-_MARK = (
-    update(schema.trials)
-    .where((_trials.id == bindparam("trial")) & _trials.damage.is_(None))
-    .values(damage=bindparam("mark"))
-)
-_CLEAR = (
-    update(schema.trials)
-    .where((_trials.id == bindparam("trial")) & (_trials.damage == bindparam("mark")))
-    .values(damage=None)
-)
-
 
 class Remembered(Damaged):
     """Damage that was recorded before."""
@@ -84,9 +72,7 @@ class DamageRecord:
         damage = f"{at}: {problem[:MAX_DAMAGE_TEXT]}"
         self._unwritten[trial] = damage
         try:
-            self.store.write(
-                lambda connection: connection.execute(_MARK, {"trial": trial, "mark": damage})
-            )
+            self._replace(trial, None, damage)
         except StoreError:
             return  # this process remembers it at least
         self._unwritten.pop(trial, None)
@@ -95,9 +81,12 @@ class DamageRecord:
         """Unlock a trial that was checked after `damage` was recorded; keep later damage."""
         self._unwritten.pop(trial, None)
         if damage is not None:
-            self.store.write(
-                lambda connection: connection.execute(_CLEAR, {"trial": trial, "mark": damage})
-            )
+            self._replace(trial, damage, None)
+
+    def _replace(self, trial: str, before: str | None, after: str | None) -> None:
+        there = (_trials.id == trial) & (_trials.damage == before)  # None: IS NULL
+        statement = update(schema.trials).where(there).values(damage=after)
+        self.store.write(lambda connection: connection.execute(statement))
 
 
 # -- the event log --------------------------------------------------------------------------------
