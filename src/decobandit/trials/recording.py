@@ -576,27 +576,9 @@ class Recording:
         """
         return self.asking(subject=subject, segment=segment, note=note, key=key, by=by).made()
 
-    def asking(
-        self,
-        *,
-        subject: str | None = None,
-        segment: str | None = None,
-        note: str | None = None,
-        key: str | None = None,
-        by: str,
-        ahead: bool = False,
-    ) -> Change[Allocation]:
-        """Prepare the request of an ask; `ahead`: before a subject needs the allocation."""
-        request = Request(
-            "asked",
-            subject=subject,
-            segment=segment,
-            note=note,
-            ahead=ahead or None,
-            key=key,
-            by=by,
-        )
-        return self._asking(request, self._write_ask)
+    def asking(self, *, ahead: bool = False, **fields: Any) -> Change[Allocation]:
+        """Prepare an ask, as `ask` takes it; `ahead`: before a subject needs the allocation."""
+        return self._asking(Request("asked", ahead=ahead or None, **fields), self._write_ask)
 
     def assigning(self, subjects: Sequence[str], *, by: str) -> Change[dict[str, Allocation]]:
         """Prepare to give subjects allocations that were drawn ahead, in one event.
@@ -663,17 +645,10 @@ class Recording:
         ).made()
 
     def telling(
-        self,
-        allocation_id: str,
-        outcome: GivenOutcomes,
-        *,
-        key: str | None,
-        by: str,
-        by_code: bool = False,
-        confirm_range: bool = False,
+        self, allocation_id: str, outcome: GivenOutcomes, *, by_code: bool = False, **fields: Any
     ) -> Change[Allocation]:
-        """Prepare the record of outcomes."""
-        request = Request("told", allocation_id, confirm_range=confirm_range, key=key, by=by)
+        """Prepare the record of outcomes, as `tell` takes them."""
+        request = Request("told", allocation_id, **fields)
         return self._change_of(self._with_outcomes(request, outcome, by_code), by_code)
 
     def cancel(

@@ -7,15 +7,12 @@ import json
 import sqlite3
 import tempfile
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ..problem import Problem
 from ..support import Check
 from .errors import Damaged
-
-if TYPE_CHECKING:
-    from .database import Store
 
 PULLS = 12
 NAME = "selftest"
@@ -24,7 +21,7 @@ NAME = "selftest"
 def check_log() -> Iterator[Check]:
     """Run a trial to its end, hash its chain independently, and edit one event."""
     from .database import open_store
-    from .trial import create_trial
+    from .trial import create_trial, open_trial
 
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "selftest.db"
@@ -33,7 +30,9 @@ def check_log() -> Iterator[Check]:
             trial = create_trial(problem, name=NAME, db=store, seed=5)
             for number in range(PULLS):
                 trial.tell(trial.ask().id, number % 2)
-            bodies = _bodies(file)
+            with closing(sqlite3.connect(file)) as connection:
+                rows = connection.execute("select body from events order by seq").fetchall()
+            bodies = [body for (body,) in rows]
             recorded = sum(json.loads(body)["kind"] == "told" for body in bodies)
             area = "trial log"
             yield Check(area, "outcomes on disk", "read by sqlite3", PULLS, recorded, 0.0)
@@ -44,24 +43,11 @@ def check_log() -> Iterator[Check]:
             yield Check(area, "decisions made again alike", "the log itself", 1, again.ok, 0.0)
         _flip_one_outcome(file)
         with open_store(file) as store:
-            intact = _called_intact(store)
+            try:
+                intact = open_trial(NAME, db=store).verify().ok
+            except Damaged:
+                intact = False
             yield Check(area, "edited log called intact", "an edit by sqlite3", 0, intact, 0.0)
-
-
-def _called_intact(store: Store) -> bool:
-    from .trial import open_trial
-
-    try:
-        return open_trial(NAME, db=store).verify().ok
-    except Damaged:
-        return False
-
-
-def _bodies(file: Path) -> list[str]:
-    with sqlite3.connect(file) as connection:
-        rows = connection.execute("select body from events order by seq").fetchall()
-    connection.close()
-    return [body for (body,) in rows]
 
 
 def _broken_links(bodies: list[str]) -> int:
@@ -71,7 +57,7 @@ def _broken_links(bodies: list[str]) -> int:
 
 
 def _flip_one_outcome(file: Path) -> None:
-    with sqlite3.connect(file) as connection:
+    with closing(sqlite3.connect(file)) as connection, connection:
         seq, body = connection.execute(
             "select seq, body from events where kind = 'told' order by seq limit 1"
         ).fetchone()
@@ -79,4 +65,3 @@ def _flip_one_outcome(file: Path) -> None:
         edited["data"]["outcome"] = 1 - edited["data"]["outcome"]
         text = json.dumps(edited, sort_keys=True, separators=(",", ":"))
         connection.execute("update events set body = ? where seq = ?", (text, seq))
-    connection.close()
