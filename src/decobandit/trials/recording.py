@@ -164,18 +164,17 @@ class FairLock:
     @contextmanager
     def held(self, seconds: float | None = None) -> Iterator[None]:
         turn, seconds = object(), TURN_SECONDS if seconds is None else seconds
-        with self._changed:
-            self._turns.append(turn)
-            if not self._changed.wait_for(lambda: self._turns[0] is turn, seconds):
-                self._turns.remove(turn)
-                raise StoreError(
-                    "too many requests wait for the decisions of this trial; try again"
-                )
         try:
+            with self._changed:
+                self._turns.append(turn)
+                if not self._changed.wait_for(lambda: self._turns[0] is turn, seconds):
+                    raise StoreError(
+                        "too many requests wait for the decisions of this trial; try again"
+                    )
             yield
         finally:
             with self._changed:
-                self._turns.popleft()
+                self._turns.remove(turn)
                 self._changed.notify_all()
 
 
