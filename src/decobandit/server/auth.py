@@ -8,7 +8,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, TypeVar
 
 import anyio
 from fastapi import Depends, Request
@@ -68,7 +68,7 @@ class Guard:
             token = self.tokens.known(secret.strip())
             if token is not None:
                 self._began(token, scope, "bearer")
-                return _principal(token, "bearer")
+                return Principal(token.name, token.role, token.id, "bearer", token.only_trials)
         raise self._failed(scope, "request")
 
     def _by_cookie(self, cookie: str) -> Principal | None:
@@ -77,7 +77,7 @@ class Guard:
         if token is None:
             self.sessions.end(cookie)  # its token was revoked
             return None
-        return _principal(token, "cookie")
+        return Principal(token.name, token.role, token.id, "cookie", token.only_trials)
 
     def log_in(self, scope: Scope, secret: str) -> tuple[Token, str]:
         """Return the token of a secret and a new session; 401 or 429 for a wrong one."""
@@ -200,10 +200,6 @@ async def _caller(request: Request) -> Principal:  # not in a thread: nothing is
 
 
 Caller = Annotated[Principal, Depends(_caller)]
-
-
-def _principal(token: Token, via: Literal["bearer", "cookie"]) -> Principal:
-    return Principal(token.name, token.role, token.id, via, token.only_trials)
 
 
 def _local(scope: Scope) -> bool:

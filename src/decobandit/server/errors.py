@@ -139,19 +139,16 @@ def _printable(text: str) -> str:
 
 def _method_refused(scope: Scope) -> ApiError:
     """With the methods of all routes of the path: a route knows its own only."""
-    request_scope = {"type": "http", "path": scope["path"], "root_path": scope.get("root_path", "")}
-    allowed = ", ".join(
-        method
-        for method in METHODS
-        if any(
-            route.matches({**request_scope, "method": method})[0] is Match.FULL
-            for route in scope["app"].routes
-        )
-    )
+    asked = {"type": "http", "path": scope["path"], "root_path": scope.get("root_path", "")}
+
+    def fits(method: str) -> bool:
+        routes = scope["app"].routes
+        return any(one.matches(asked | {"method": method})[0] is Match.FULL for one in routes)
+
+    allowed = ", ".join(filter(fits, METHODS))
     method = scope["method"] if scope["method"] in METHODS else "this method"
-    return ApiError(
-        405, CODES[405], f"{method} is not allowed here; the path has {allowed}", {"Allow": allowed}
-    )
+    text = f"{method} is not allowed here; the path has {allowed}"
+    return ApiError(405, CODES[405], text, {"Allow": allowed})
 
 
 def api_error(error: BaseException, scope: Scope) -> ApiError:

@@ -89,10 +89,6 @@ def redacted(text: str, most: int = MAX_MESSAGE) -> str:
     return clean if len(clean) <= most else f"{clean[:most]}... ({len(clean)} characters)"
 
 
-def _one_line(text: str) -> str:
-    return "".join(sign if sign.isprintable() else "?" for sign in redacted(text))
-
-
 class PlainLines(logging.Formatter):
     """Lines for people. What a client sent cannot begin a line."""
 
@@ -101,7 +97,8 @@ class PlainLines(logging.Formatter):
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
         about = [id_of(current.get()), person_of(current.get())]
-        record.message = _one_line(record.getMessage())
+        text = redacted(record.getMessage())
+        record.message = "".join(sign if sign.isprintable() else "?" for sign in text)
         record.message += "".join(f" [{part}]" for part in about if part is not None)
         if dropped := getattr(record, "dropped", 0):
             record.message += f" ({dropped} lines were dropped before)"

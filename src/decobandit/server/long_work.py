@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from typing import Literal, ParamSpec, TypeVar
+from typing import Literal, ParamSpec, TypeVar, get_args
 
 import anyio
 from fastapi import Request
@@ -26,7 +26,7 @@ from .worker_process import Worker, WorkerDied
 P = ParamSpec("P")
 T = TypeVar("T")
 Kind = Literal["plan", "trial", "replay"]
-KINDS: tuple[Kind, ...] = ("plan", "trial", "replay")
+KINDS: tuple[Kind, ...] = get_args(Kind)
 RETRY_SECONDS = 10
 
 
@@ -74,15 +74,14 @@ class LongWork:
         self, request: Request, kind: Kind, work: Callable[P, T], *args: P.args, **named: P.kwargs
     ) -> T:
         """Return the result of work(...), cancelled when the client disconnects."""
+        limits = self._limits
+        seconds = limits.plan_seconds if kind == "plan" else limits.solve_seconds
 
         async def computed() -> T:
             async with self._queues[kind].turn(request.state.principal.name):
-                return await self._compute(self._seconds(kind), work, *args, **named)
+                return await self._compute(seconds, work, *args, **named)
 
         return await while_connected(request, computed())
-
-    def _seconds(self, kind: Kind) -> float:
-        return self._limits.plan_seconds if kind == "plan" else self._limits.solve_seconds
 
     async def _compute(
         self, seconds: float, work: Callable[P, T], *args: P.args, **named: P.kwargs
@@ -100,12 +99,9 @@ class LongWork:
             ended = True
             return result  # type: ignore[return-value]
         except TimeoutError:
-            raise ApiError(
-                422,
-                "too_slow",
-                f"the computation was ended after {seconds:g} seconds; ask for fewer draws, "
-                "scenarios, policies, arms or stages",
-            ) from None
+            advice = "ask for fewer draws, scenarios, policies, arms or stages"
+            text = f"the computation was ended after {seconds:g} seconds; {advice}"
+            raise ApiError(422, "too_slow", text) from None
         except WorkerDied:
             raise ApiError(422, "too_large", "it needs more memory than there is") from None
         except Exception:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import platform
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from fastapi import APIRouter, Request, Response
 from prometheus_client import (
@@ -50,20 +50,17 @@ class _StoreCollector(Collector):
         self._counts = counts
 
     def collect(self) -> Iterable[Metric]:
-        events = CounterMetricFamily(
-            "deco_events", "Events written by this process.", labels=["kind"]
-        )
-        event_counts = self._counts.events()
-        for kind in KINDS:
-            events.add_metric([kind], event_counts.get(kind, 0))
-        yield events
-        errors = CounterMetricFamily(
-            "deco_database_errors", "Errors of the database.", labels=["kind"]
-        )
-        error_counts = self._counts.errors()
-        for kind in ("damaged", "unavailable"):
-            errors.add_metric([kind], error_counts.get(kind, 0))
-        yield errors
+        written, failed = self._counts.events(), self._counts.errors()
+        yield _by_kind("deco_events", "Events written by this process.", KINDS, written)
+        kinds = ("damaged", "unavailable")
+        yield _by_kind("deco_database_errors", "Errors of the database.", kinds, failed)
+
+
+def _by_kind(name: str, text: str, kinds: Iterable[str], counts: Mapping[str, int]) -> Metric:
+    family = CounterMetricFamily(name, text, labels=["kind"])
+    for kind in kinds:
+        family.add_metric([kind], counts.get(kind, 0))
+    return family
 
 
 class Metrics:

@@ -124,7 +124,9 @@ def new_token(
         if connection.execute(select(_table.c.id).where(_table.c.name == name)).first():
             raise taken
         if trials:
-            row["trials"] = json.dumps(sorted({_trial_name(connection, one) for one in trials}))
+            ids = [trial_id(connection, one) for one in trials]  # `NotFound` if there is none
+            named = select(schema.trials.c.name).where(schema.trials.c.id.in_(ids))
+            row["trials"] = json.dumps(sorted(connection.execute(named).scalars()))
             if role == "admin" and not any(one.administers_all for one in _rows(connection)):
                 raise Conflict(
                     "the only administrator cannot be limited to trials; make one for all first"
@@ -137,13 +139,6 @@ def new_token(
 
     store.write(work)
     return Token(**row), secret
-
-
-def _trial_name(connection: Connection, trial: str) -> str:
-    """Return the name of a trial from its name or id; `NotFound` if there is none."""
-    columns = schema.trials.c
-    query = select(columns.name).where(columns.id == trial_id(connection, trial))
-    return str(connection.execute(query).scalar_one())
 
 
 def _log_entry(token: Token) -> dict[str, Any]:
