@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -163,15 +162,17 @@ class RemoteTrial(Verbs[One, Many]):
     def to_frame(self, table: str | None = None, *, kind: object = None) -> Any:
         """Return a table of the trial as a data frame, as `Trial.to_frame`.
 
-        `table`: allocations (default), arms, events or obp. `kind`: pyarrow, pandas or polars.
+        `table`: allocations (default), arms, events, obp or inference. `kind`: pyarrow, pandas or
+        polars.
         """
         requests = [Request("GET", (*self._place, "events"), entries="events")]
-        if table == "arms":
-            requests.append(Request("GET", self._place))
+        if table in ("arms", "inference"):
+            record = ("report",) * (table == "inference")
+            requests.append(Request("GET", (*self._place, *record)))
 
-        def frame(log: list[Answer], status: Mapping[str, Any] = MappingProxyType({})) -> Any:
+        def frame(log: list[Answer], *records: Answer) -> Any:
             events = [event_from(event.to_dict()) for event in log]
-            tree = status.to_dict() if isinstance(status, Answer) else status
+            tree = records[0].to_dict() if records else {}
             return TrialTables(events, tree).to_frame(table, kind=kind)
 
         return self._sender.fetch(*requests, read=frame)

@@ -6,11 +6,12 @@ import csv
 import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from itertools import islice
 from typing import Any
 
 from .._version import __version__
+from ..designs.inference import Inference
 from ..support import Columns, InvalidArgument, Tables, Tabular, columns_of, harmless
 from .event_log import now
 from .events import Event, canonical, digest
@@ -206,25 +207,29 @@ TEXT_COLUMNS = frozenset({*_TEXTS, *_ABOUT[1:3], *_ABOUT[4:]})
 
 
 def trial_tables(
-    events: Callable[[], Iterable[Event]], status: Callable[[], Mapping[str, Any]]
+    events: Callable[[], Iterable[Event]],
+    status: Callable[[], Mapping[str, Any]],
+    report: Callable[[], Mapping[str, Any]],
 ) -> Tables:
-    """Return the tables of a trial by name, from its log and its status."""
+    """Return the tables of a trial by name, from its log, its status and its report."""
+    names = [one.name for one in fields(Inference)]
     return {
         "allocations": lambda: outcome_columns(events()),
         "arms": lambda: arm_columns(status()),
         "events": lambda: event_columns(events()),
         "obp": lambda: obp_columns(events()),
+        "inference": lambda: columns_of(report()["inference"], names),
     }
 
 
 class TrialTables(Tabular):
-    """Tables of a trial whose log and status are in memory."""
+    """Tables of a trial whose log is in memory, and the record that a table is of."""
 
-    def __init__(self, events: Sequence[Event], status: Mapping[str, Any]) -> None:
-        self._events, self._status = events, status
+    def __init__(self, events: Sequence[Event], record: Mapping[str, Any]) -> None:
+        self._events, self._record = events, record
 
     def tables(self) -> Tables:
-        return trial_tables(lambda: self._events, lambda: self._status)
+        return trial_tables(lambda: self._events, lambda: self._record, lambda: self._record)
 
 
 def outcome_columns(events: Iterable[Event]) -> Columns:

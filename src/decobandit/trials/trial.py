@@ -9,16 +9,14 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Iterator
-from dataclasses import fields
 from itertools import chain
 from typing import Any
 
 from ..bounds import Episode
-from ..designs.inference import Inference
 from ..policies import DEFAULT_POLICY
 from ..prices import DualSolution
 from ..problem import DEFAULT_TIES, ArmModel, Problem, Rules, check_problem, is_name
-from ..support import BLANK_LETTERS, Card, Columns, Tables, Tabular, columns_of
+from ..support import BLANK_LETTERS, Card, Tables, Tabular
 from .allocations import Allocation, kinds_by_name
 from .database import Store, StoreLike, closed_on_error
 from .decider import LookResult, declared_arms, look_results
@@ -195,13 +193,11 @@ class Trial(Recording, Tabular):
 
     def tables(self) -> Tables:
         """Return columns by the name of the table."""
-        log = trial_tables(lambda: self.each_event(self.read()), lambda: self.status().to_dict())
-        names = [one.name for one in fields(Inference)]
-
-        def inference() -> Columns:
-            return columns_of((dict(vars(one)) for one in self.report().inference), names)
-
-        return {**log, "inference": inference}
+        return trial_tables(
+            lambda: self.each_event(self.read()),
+            lambda: self.status().to_dict(),
+            lambda: self.report().to_dict(),
+        )
 
     def verify(self, *, head: str | None = None) -> Verification:
         """Check the hash chain in the database. `head`: a hash that some event must have."""
