@@ -260,11 +260,9 @@ class _Slabs(_Tables):
         stages = problem.stages
         bytes_of_all = 8 * len(problem.groups) * sum(slab_size(t) for t in range(stages + 1))
         self._keep_all = bytes_of_all <= kept_bytes
-        self._kept = [{stages: self._final(k)} for k in range(len(problem.groups))]
-
-    def _final(self, k: int) -> Floats:
-        table = self.problem.groups[k].terminal
-        return np.zeros(slab_size(self.problem.stages)) if table is None else np.array(table)
+        lasts = [group.terminal for group in problem.groups]
+        none = np.zeros(slab_size(stages))
+        self._kept = [{stages: none if last is None else last} for last in lasts]
 
     def values(self, stage: int, group: int) -> Floats:
         tables = self._kept[group]

@@ -1,4 +1,4 @@
-"""Arms of unknown variance in the dual: every policy is told their standard deviations.
+"""Arms of unknown variance in the dual: every policy knows their standard deviations.
 
 A policy that knows the standard deviation s of an arm's outcomes from the start earns at least as
 much, and at prices mu the arm is then worth E V[mu](s), V the value of an arm of normal outcomes
@@ -44,15 +44,12 @@ def revealed_groups(problem: Problem, *, below: bool = False) -> tuple[tuple[Gro
         else:
             sds, weights, beyond = sd_chords(model)
             left_out += beyond * group.count * _steepest(problem, group, model)
+        mean, root = model.prior_mean, float(np.sqrt(model.prior_pulls))
         groups += [
-            replace(group, model=_known(model, float(sd)), weight=float(weight))
-            for sd, weight in zip(sds, weights, strict=True)
+            replace(group, model=NormalModel(mean, sd / root, sd), weight=weight)
+            for sd, weight in zip(sds.tolist(), weights.tolist(), strict=True)
         ]
     return tuple(groups), left_out
-
-
-def _known(model: NormalGammaModel, sd: float) -> NormalModel:
-    return NormalModel(model.prior_mean, sd / float(np.sqrt(model.prior_pulls)), sd)
 
 
 def _steepest(problem: Problem, group: Group, model: NormalGammaModel) -> float:
@@ -78,8 +75,8 @@ def sd_means(model: NormalGammaModel) -> tuple[Floats, Floats]:
     probability = -np.diff(np.concatenate([[1.0], _probability_beyond(model, points), [0.0]]))
     first = _mean_beyond(model, np.zeros(1))
     part = -np.diff(np.concatenate([first, _mean_beyond(model, points), [0.0]]))
-    kept = probability > 0.0
-    return part[kept] / probability[kept], probability[kept]
+    possible = probability > 0.0
+    return part[possible] / probability[possible], probability[possible]
 
 
 def _points(model: NormalGammaModel) -> Floats:
