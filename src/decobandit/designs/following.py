@@ -83,7 +83,7 @@ def states_of(problem: Problem, delay: int = 0) -> int:
     waits = problem.may_wait
     if problem.is_binary and arms == 2 and pulls == 1 and delay == 0 and not waits:
         return states_of_two_arms(problem.horizon)
-    units = problem.units if problem.repeat else 1
+    units = problem.units
     ways = comb(units + arms - 1, arms - 1) if problem.repeat else comb(arms, pulls)
     total = 0
     for t in range(problem.horizon):
@@ -151,7 +151,7 @@ class _Following:
         self.own_times = _looks_at_own_times(policy)
         problem = self.problem
         waiting = min(policy.rules.delay, problem.horizon) + 1
-        most = waiting * (problem.pulls_per_stage if problem.repeat else 1)
+        most = waiting * problem.most_per_stage
         self.guesses: float | None = 0.0  # expected number of correct ones so far
         self.ways = ways_of(problem, truth or (0.5, 0.5), 0 if self.dense else most)
 

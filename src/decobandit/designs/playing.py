@@ -65,7 +65,7 @@ def play(
     in them.
     """
     problem = policy.problem
-    most = problem.most_pulls if problem.repeat else problem.horizon
+    most = problem.most_pulls
     width = 1 if problem.is_binary else _widest(problem)
     chunk = max(100, ELEMENTS // (width * problem.n_arms * (most + 1)))
     parts, guesses = [], []

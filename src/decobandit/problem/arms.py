@@ -4,8 +4,7 @@ Other descriptions of an arm (files, requests, studies) reuse these tables.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Annotated, Any, Self, Union, get_args
+from typing import Annotated, Any, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +33,7 @@ from .fields import (
     Windows,
 )
 from .model_base import Frozen
-from .models.base import ArmModel
+from .models.base import ArmModel, PriorTable
 from .models.bernoulli import BetaBernoulli
 from .models.categorical import DirichletCategorical
 from .models.exponential import GammaExponential
@@ -119,38 +118,44 @@ class Reward(Frozen):
                 yield key, value
 
 
-@dataclass(frozen=True, eq=False)
-class OneOf:
-    """Annotation of a type: a member, or a table that `choose` gives a member for.
+_PRIORS: dict[str, type[PriorTable]] = {
+    prior.model_fields["kind"].default if "kind" in prior.model_fields else "beta": prior
+    for prior in get_args(AnyPrior)
+}
 
-    Errors have the places of one member: pydantic's own unions tell the errors of every member, or
+
+class _OnePrior:
+    """Annotation of a type: a prior, or the table of one, whose `kind` may be left out for beta.
+
+    Errors have the places of one prior: pydantic's own unions tell the errors of every member, or
     put a tag into the place of an error.
     """
 
-    members: tuple[type[BaseModel], ...]
-    choose: Callable[[Mapping[str, Any]], tuple[type[BaseModel], Mapping[str, Any]]]
-    usual: type[BaseModel]  # its errors are worded as anywhere else
-
-    def _check(self, value: object) -> BaseModel:
+    @staticmethod
+    def check(value: object) -> BaseModel:
         # tables of files first: to find out whether a dict is a model, or a Mapping, is slow
         if type(value) is not dict:
-            if isinstance(value, self.members):
+            if isinstance(value, PriorTable):
                 return value
             if not isinstance(value, Mapping):
-                return self.usual.model_validate(value)
-        member, table = self.choose(value)
-        if member is not self.usual:
-            unknown = [key for key in table if key not in member.model_fields]
-            if unknown:
-                rule = f"must be left out: the keys are {', '.join(member.model_fields)}"
-                refuse(rule, found=table[unknown[0]], at=(unknown[0],))
-        return member.model_validate(table)
+                return BetaBernoulli.model_validate(value)
+        kind = value.get("kind", "beta")
+        if not isinstance(kind, str) or kind not in _PRIORS:
+            refuse(f"must be one of {', '.join(_PRIORS)}", found=kind, at=("kind",))
+        prior = _PRIORS[kind]
+        if prior is BetaBernoulli:
+            return prior.model_validate({key: value[key] for key in value if key != "kind"})
+        unknown = [key for key in value if key not in prior.model_fields]
+        if unknown:
+            rule = f"must be left out: the keys are {', '.join(prior.model_fields)}"
+            refuse(rule, found=value[unknown[0]], at=(unknown[0],))
+        return prior.model_validate(value)
 
     def __get_pydantic_core_schema__(
         self, source: object, handler: GetCoreSchemaHandler
     ) -> CoreSchema:
-        union = handler.generate_schema(Union[self.members])  # noqa: UP007
-        return core_schema.no_info_plain_validator_function(self._check, metadata={"union": union})
+        union = handler.generate_schema(AnyPrior)
+        return core_schema.no_info_plain_validator_function(self.check, metadata={"union": union})
 
     def __get_pydantic_json_schema__(
         self, core: CoreSchema, handler: GetJsonSchemaHandler
@@ -158,22 +163,7 @@ class OneOf:
         return handler(core["metadata"]["union"])
 
 
-_PRIORS: dict[str, type[BaseModel]] = {
-    prior.model_fields["kind"].default if "kind" in prior.model_fields else "beta": prior
-    for prior in get_args(AnyPrior)
-}
-
-
-def _prior_class(table: Mapping[str, Any]) -> tuple[type[BaseModel], Mapping[str, Any]]:
-    kind = table.get("kind", "beta")
-    if not isinstance(kind, str) or kind not in _PRIORS:
-        refuse(f"must be one of {', '.join(_PRIORS)}", found=kind, at=("kind",))
-    if kind == "beta":  # may be left out: the class has no such field
-        return BetaBernoulli, {key: value for key, value in table.items() if key != "kind"}
-    return _PRIORS[kind], table
-
-
-Prior = Annotated[AnyPrior, OneOf(get_args(AnyPrior), _prior_class, BetaBernoulli)]
+Prior = Annotated[AnyPrior, _OnePrior()]
 
 # optional fields of arms and rewards: where they belong
 _LEFT_OUT = {

@@ -176,7 +176,7 @@ def new_allocation(
 ) -> Allocation:
     """Return the allocation of the event of an ask."""
     pulls = {name: data["pulls"][name] for name in kinds if name in data["pulls"]}
-    most, unit = (problem.pulls_per_stage, problem.unit) if problem.repeat else (1, 1)
+    most, unit = problem.most_per_stage, problem.unit
     if len(pulls) != len(data["pulls"]):
         raise InvalidArgument("there are pulls of an unknown arm")
     if any(type(n) is not int or not 0 < n <= most or n % unit for n in pulls.values()):

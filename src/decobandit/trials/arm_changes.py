@@ -91,7 +91,7 @@ def without_arm(problem: Problem, name: str, stage: int, dropped: tuple[str, ...
     if not left[:, position].any():
         raise Conflict(f"{name} is closed already", field="arm")
     left[:, [position, *map(names.index, dropped)]] = False
-    if np.any(left.sum(axis=1) < (1 if problem.repeat else problem.pulls_per_stage)):
+    if np.any(left.sum(axis=1) * problem.most_per_stage < problem.pulls_per_stage):
         raise Conflict(
             f"{name} cannot be closed: too few arms would be left to pull; add one first, or "
             "close the trial",
