@@ -68,7 +68,7 @@ STATES, STAGE = 60, 2
 def asked(corner: str, pending: bool) -> States:
     """Joint states of random outcomes, some of them pending."""
     problem, rng = CORNERS[corner], np.random.default_rng(len(corner))
-    groups = [problem.groups[k] for k in problem.group_of_arm]
+    groups = problem.arm_groups
     unit = problem.unit
     total = STAGE * problem.pulls_per_stage // unit
     pulls = unit * rng.multinomial(total, [1 / 3] * 3, STATES)

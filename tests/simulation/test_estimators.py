@@ -150,7 +150,7 @@ def test_moments_of_the_largest_of_uniform_variables() -> None:
 @pytest.mark.parametrize("kind", ["heterogeneous", "seasonal", "deployed"])
 def test_moments_of_the_largest_mean_agree_with_draws(kind: str) -> None:
     problem, rng = KINDS[kind](4), np.random.default_rng(4)
-    groups = [problem.groups[k] for k in problem.group_of_arm]
+    groups = problem.arm_groups
     means = [
         g.reward_bad[0] + (g.reward_good[0] - g.reward_bad[0]) * rng.beta(g.alpha, g.beta, 400_000)
         for g in groups

@@ -82,7 +82,7 @@ def truth_values(problem: Problem, truth: tuple[Any, ...]) -> tuple[float, ...]:
     """Return the true mean outcome of every arm; nan for one with states of its own."""
     if problem.is_binary:
         return truth
-    models = [problem.groups[k].model for k in problem.group_of_arm]
+    models = [group.model for group in problem.arm_groups]
     arms = zip(models, check_kind_truth(truth, problem), strict=True)
     return tuple(
         np.nan if local == () else float(model.mean_at(np.array(local))) for model, local in arms
@@ -117,7 +117,7 @@ def rewards(problem: Problem, ends: Endings) -> Floats:
     reward = totals(problem, ends)
     if problem.is_binary:
         return np.asarray(reward.sum(axis=1))
-    stages, groups = slice(0, problem.horizon), [problem.groups[k] for k in problem.group_of_arm]
+    stages, groups = slice(0, problem.horizon), problem.arm_groups
     played = [group.played_rewards for group in groups]
     base, factor = (
         np.array([part[stages].mean() for part in x]) for x in zip(*played, strict=True)

@@ -315,7 +315,7 @@ def estimates_of(
 ) -> dict[str, Estimates]:
     """Return the estimates of the arms' means by every method that is not left out."""
     problem = policy.problem
-    models = [problem.groups[k].model for k in problem.group_of_arm]
+    models = [group.model for group in problem.arm_groups]
     counts = course.counts
     trials, arms = counts.shape
     none = np.full((trials, arms), np.nan)

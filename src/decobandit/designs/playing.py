@@ -102,7 +102,7 @@ def drawn_parameters(
     if truth is not None:
         every = check_kind_truth(truth, problem)
         return [np.tile(np.array(values, dtype=float), (trials, 1)) for values in every]
-    models = [problem.groups[k].model for k in problem.group_of_arm]
+    models = [group.model for group in problem.arm_groups]
     return [
         model.sample(np.tile(np.array(model.initial(), dtype=float), (trials, 1)), rng)
         for model in models
@@ -133,7 +133,7 @@ def drawn_statistics(
     Those of an arm with states of its own are followed by what its pulls have earned. More pulls
     keep the outcomes of fewer.
     """
-    models = [problem.groups[k].model for k in problem.group_of_arm]
+    models = [group.model for group in problem.arm_groups]
     parameters = drawn_parameters(rng, trials, problem, truth)
     statistics = np.zeros((trials, len(models), most + 1, _widest(problem)))
     for k, (model, stream) in enumerate(zip(models, rng.spawn(len(models)), strict=True)):
@@ -225,7 +225,7 @@ class _Chunk:
         problem = self.policy.problem
         cumulated = np.asarray(self.counts, dtype=float)
         if not problem.is_binary:
-            models = [problem.groups[k].model for k in problem.group_of_arm]
+            models = [group.model for group in problem.arm_groups]
             totals = [
                 model.total(self.counts[:, k, :, : model.width]) for k, model in enumerate(models)
             ]

@@ -47,7 +47,7 @@ class TwoArmStates:
         likely than `least` are left out.
         """
         t = self.stage
-        groups = [problem.groups[k] for k in problem.group_of_arm]
+        groups = problem.arm_groups
         if truth is None:
             stats = np.stack([self.good, self.pulls - self.good], axis=2).astype(float)
             p = np.stack([group.model.mean(stats[:, k]) for k, group in enumerate(groups)], axis=1)

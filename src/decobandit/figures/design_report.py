@@ -409,7 +409,7 @@ def _densities(problem: Problem) -> Markup | None:
 
 
 def _models(problem: Problem) -> list[ArmModel]:
-    return [problem.groups[k].model for k in problem.group_of_arm]
+    return [group.model for group in problem.arm_groups]
 
 
 def _threshold_row(threshold: Calibrated) -> list[str]:

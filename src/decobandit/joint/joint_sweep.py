@@ -286,7 +286,7 @@ class TwoArmChoices:
     """
 
     def __init__(self, problem: Problem) -> None:
-        groups = [problem.groups[k] for k in problem.group_of_arm]
+        groups = problem.arm_groups
         alpha, beta = np.array([[group.alpha, group.beta] for group in groups]).T.copy()
         T, tolerance = problem.horizon, tie_tolerance(problem)
         values = np.zeros(int(slab_starts(T)[-1]))

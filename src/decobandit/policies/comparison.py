@@ -66,7 +66,7 @@ def _pull_values(problem: Problem, rewards: bool, stage: int | None) -> tuple[Fl
     """Return base and factor, (arms,) each."""
     if stage is None:
         return Rules(compare="reward" if rewards else "outcome").pull_values(problem)
-    groups = [problem.groups[k] for k in problem.group_of_arm]
+    groups = problem.arm_groups
     base = np.array([group.reward_base[stage] for group in groups])
     return base, np.array([group.reward_factor[stage] for group in groups])
 
@@ -99,7 +99,7 @@ class BetaComparison:
                 f"designs; must be at least {MIN_PRIOR:g}",
                 field="prior",
             )
-        groups = [problem.groups[k] for k in problem.group_of_arm]
+        groups = problem.arm_groups
         self.down = factor < 0.0  # compared by probabilities of bad outcomes
         self.alpha = np.array([group.beta if self.down else group.alpha for group in groups])
         self.beta = np.array([group.alpha if self.down else group.beta for group in groups])
@@ -326,7 +326,7 @@ class MeanComparison:
         stage: int | None = None,
     ) -> None:
         self.margin = margin
-        self.groups = [problem.groups[k] for k in problem.group_of_arm]
+        self.groups = problem.arm_groups
         self._base, self._factor = _pull_values(problem, rewards, stage)
 
     def best(self, states: States) -> Floats:

@@ -102,7 +102,7 @@ class IndexPolicy(Policy):
         self._tolerance = tie_tolerance(problem)
         self.batches = problem.repeat  # whether stages are shared in units
         self.scale = self._tolerance / TIE_TOLERANCE  # the largest number in the problem
-        self.groups = [problem.groups[k] for k in problem.group_of_arm]
+        self.groups = problem.arm_groups
         self._base = np.array([group.reward_base for group in self.groups])  # (K, stages)
         self._factor = np.array([group.reward_factor for group in self.groups])
         self._stage_tables = Cache[int, Floats](1)  # stages are asked for one after the other

@@ -295,7 +295,7 @@ def _parts(policy: Policy, stage: int, state: State) -> tuple[Floats, Floats | N
 
 
 def _expected_rewards(problem: Problem, stage: int, state: State) -> Floats:
-    groups = [problem.groups[k] for k in problem.group_of_arm]
+    groups = problem.arm_groups
     pairs = zip(groups, state.stats(problem), strict=True)
     means = [float(group.model.mean(np.asarray(stats, dtype=float))) for group, stats in pairs]
     base, factor = np.array(

@@ -113,7 +113,7 @@ def _increments(problem: Problem) -> tuple[float, float]:
     if problem.budget is not None:  # visitors need not be served, and money has a price
         return 0.0, high
     single = _one_visitor(problem, min)
-    groups = [single.groups[k] for k in single.group_of_arm]
+    groups = single.arm_groups
     means = [
         g.reward_base[0]
         + g.reward_factor[0] * float(g.model.mean(np.array(g.model.initial(), float)))

@@ -87,7 +87,7 @@ def best_true_rewards(problem: Problem, means: Floats) -> Floats | None:
     """
     if not _has_best_arm(problem):
         return None
-    groups = [problem.groups[k] for k in problem.group_of_arm]
+    groups = problem.arm_groups
     base = np.array([group.reward_base for group in groups])
     factor = np.array([group.reward_factor for group in groups])
     total, cache = np.zeros(len(means)), dict[bytes, Floats]()
@@ -218,7 +218,7 @@ def pull_rewards(problem: Problem) -> tuple[Floats, Floats]:
     stages of the trial. Where pulls of every arm earn the same whatever the outcome, the reward of
     the deployment is taken instead, if there is one.
     """
-    groups = [problem.groups[k] for k in problem.group_of_arm]
+    groups = problem.arm_groups
     base, factor = (
         _stage_means([group.played_rewards[part][: problem.horizon] for group in groups])
         for part in (0, 1)

@@ -503,6 +503,11 @@ class Problem(Shown, ProblemFields):
         return any(group.model.restless for group in self.groups)
 
     @property
+    def arm_groups(self) -> list[Group]:
+        """Group of each arm, (K,)."""
+        return [self.groups[k] for k in self.group_of_arm]
+
+    @property
     def group_of_arm(self) -> IntArray:
         """Position in `groups` of each arm's group, shape (K,)."""
         return group_of_arm(self.groups)

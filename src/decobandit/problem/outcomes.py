@@ -156,7 +156,7 @@ class _Counter:
         self._columns, self._tallies, self._escaped = columns, tallies, False
         self._segment, self._segments = segment, segments
         self._position = {arm.name: i for i, arm in enumerate(problem.arms)}
-        self.models = [problem.groups[k].model for k in problem.group_of_arm]
+        self.models = [group.model for group in problem.arm_groups]
         self.totals = [
             model.format.no_tally if tallies else model.initial() for model in self.models
         ]

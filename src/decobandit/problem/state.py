@@ -210,7 +210,7 @@ class State:
 
 def _models(problem: Problem) -> list[ArmModel]:
     """Return the outcome model of every arm."""
-    return [problem.groups[k].model for k in problem.group_of_arm]
+    return [group.model for group in problem.arm_groups]
 
 
 def _whole_numbers(name: str, counts: object) -> tuple[int, ...]:

@@ -151,7 +151,7 @@ class States:
 
     def state(self, row: int) -> State:
         """Return one joint state, without what is pending or allowed."""
-        groups = [self.problem.groups[k] for k in self.problem.group_of_arm]
+        groups = self.problem.arm_groups
         rows = zip(self.stats[row], groups, strict=True)
         stats = [tuple(arm[: group.model.width].tolist()) for arm, group in rows]
         return State.of_stats(self.problem, stats)

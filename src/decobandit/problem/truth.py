@@ -83,7 +83,7 @@ def true_means(problem: Problem, truth: KindTruth) -> list[float] | None:
     """Return the expected outcome of every arm; None for Markov arms."""
     if not all(truth):
         return None
-    kinds = [problem.groups[k].model for k in problem.group_of_arm]
+    kinds = [group.model for group in problem.arm_groups]
     pairs = zip(kinds, truth, strict=True)
     return [float(kind.mean_at(np.array(parameters))) for kind, parameters in pairs]
 

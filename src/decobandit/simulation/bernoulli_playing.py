@@ -212,7 +212,7 @@ class _Block:
         deployment true means are as good: rewards by posterior means tell no more.
         """
         world, arm = self.world, episodes.actions[:, 0, :] >> 1  # (E, deployed)
-        groups = [world.problem.groups[k] for k in world.problem.group_of_arm]
+        groups = world.problem.arm_groups
         alpha, beta = np.array([(group.alpha, group.beta) for group in groups]).T
         e = np.arange(len(arm))[:, None]
         n, g = episodes.pulls[e, arm], episodes.good[e, arm]

@@ -119,7 +119,7 @@ class World:
         counted = problem.is_binary
         self.chunk_draws = CHUNK if counted else max(CHUNK, CHUNK_EPISODES // per_draw)
         self._seeds = np.random.SeedSequence(seed).spawn(-(-draws // self.chunk_draws))
-        arms = [problem.groups[k] for k in problem.group_of_arm]
+        arms = problem.arm_groups
         self.base = np.array([arm.reward_base for arm in arms])  # (arms, stages)
         self.factor = np.array([arm.reward_factor for arm in arms])
         self.pulls = problem.pulls.copy()  # (stages,) in single pulls; 1 at a deployment

@@ -387,7 +387,7 @@ class EarlierPending(BadOutcome):
 
 def kinds_of(problem: Problem) -> list[ArmModel]:
     """Return the outcome model of every arm."""
-    return [problem.groups[k].model for k in problem.group_of_arm]
+    return [group.model for group in problem.arm_groups]
 
 
 def kinds_by_name(problem: Problem) -> dict[str, ArmModel]:

@@ -130,7 +130,7 @@ def posterior_means(problem: Problem, pending: PendingState) -> Floats:
 
 def expected_rewards(problem: Problem, pending: PendingState) -> Floats:
     """Return the expected reward of a pull of every arm now, (arms,)."""
-    stage, groups = pending.stage, [problem.groups[k] for k in problem.group_of_arm]
+    stage, groups = pending.stage, problem.arm_groups
     base, factor = np.array(
         [[rewards[stage] for rewards in group.played_rewards] for group in groups]
     ).T
