@@ -1,6 +1,6 @@
 # The server of trials: docker build --tag decobandit .
 # Everything is installed and compiled when the image is built; nothing is fetched when it runs.
-# Name the base by its digest: --build-arg BASE=python:3.12-slim@sha256:...
+# `make image` names the base by its digest: --build-arg BASE=python@sha256:...
 # Kernels are compiled for one kind of CPU, not for the machine that builds the image, so that no
 # start compiles them again. Other than x86-64 with AVX2 (2013 and later):
 # --build-arg CPU=generic --build-arg CPU_FEATURES=
@@ -14,6 +14,7 @@ COPY deploy/requirements.lock ./
 RUN python -m venv /opt/decobandit \
  && /opt/decobandit/bin/pip install --no-cache-dir --require-hashes --requirement requirements.lock
 COPY pyproject.toml README.md LICENSE ./
+COPY docs ./docs
 COPY src ./src
 RUN /opt/decobandit/bin/pip install --no-cache-dir --no-deps . \
  && DECO_CACHE=/opt/decobandit/cache /opt/decobandit/bin/deco warmup --all

@@ -4,6 +4,10 @@
 PYTHON ?= python3
 WORKERS ?= 2
 
+BASE_IMAGE ?= python:3.12-slim
+POSTGRES_IMAGE ?= postgres:17
+NGINX_IMAGE ?= nginx:stable
+
 VENV := .venv
 BIN := $(VENV)/bin
 PLAIN := $(VENV)/.plain
@@ -11,7 +15,7 @@ READY := $(VENV)/.ready
 PIP_FLAGS := --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-quick test-certificates test-faults test-lowest lock validation check bench docs dist clean
+.PHONY: help setup demo test test-quick test-certificates test-faults test-lowest lock image validation check bench docs dist clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -56,6 +60,14 @@ test-certificates: $(READY) ## check 10,000 random certificates, and 1,000 false
 
 test-faults: $(READY) ## strike trials with DECO_FAULTS faults (1000), check that nothing was lost, write docs/reliability.md
 	cd tests && ../$(BIN)/python -m helpers.faults
+
+# deploy/compose.yaml reads deploy/.env; the digests are those of the registry on this day
+image: ## build the container image on a base named by its digest, and write the digests to deploy/.env
+	@for pair in BASE_IMAGE=$(BASE_IMAGE) POSTGRES_IMAGE=$(POSTGRES_IMAGE) NGINX_IMAGE=$(NGINX_IMAGE); do \
+	  docker pull --quiet "$${pair#*=}" > /dev/null && \
+	  echo "$${pair%%=*}=$$(docker image inspect --format '{{index .RepoDigests 0}}' "$${pair#*=}")" || exit 1; \
+	done > deploy/.env
+	docker build --build-arg "$$(sed -n 's/^BASE_IMAGE=/BASE=/p' deploy/.env)" --tag decobandit .
 
 # the report says which commit, packages and files the results are of
 validation: $(READY) ## run all tests, join them to docs/validation/requirements.toml, write validation.html

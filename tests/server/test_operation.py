@@ -5,12 +5,15 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
 from typing import Any
 
+import pytest
+import yaml
 from packaging.requirements import Requirement
 
 import decobandit
@@ -30,6 +33,7 @@ pytest_plugins = ["helpers.databases"]
 PAGE = (ROOT / "docs" / "operation.md").read_text(encoding="utf-8")
 UNIT = ROOT / "deploy" / "decobandit.service"
 PROXY = (ROOT / "deploy" / "nginx.conf").read_text(encoding="utf-8")
+COMPOSE = ROOT / "deploy" / "compose.yaml"
 IMAGE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
 
 
@@ -189,6 +193,73 @@ def test_the_image_runs_the_server_as_nobody_special() -> None:
     for name in copied:
         assert (ROOT / name).exists()
         assert f"!{name}" in ignored
+
+
+def test_the_image_copies_all_that_a_wheel_needs(tmp_path: Path) -> None:
+    (source, *_) = re.findall(r"^FROM .*?(?=^FROM )", IMAGE, flags=re.M | re.S)
+    for line in re.findall(r"^COPY (?!--from)(.*)$", source, flags=re.M):
+        for name in line.split()[:-1]:
+            place = tmp_path / Path(name).name
+            if (ROOT / name).is_dir():
+                shutil.copytree(ROOT / name, place, ignore=shutil.ignore_patterns("_build"))
+            else:
+                shutil.copy(ROOT / name, place)
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", "out"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert len(list((tmp_path / "out").glob("*.whl"))) == 1
+
+
+def test_services_of_the_compose_file_fit_the_image_and_the_proxy() -> None:
+    tree = yaml.safe_load(COMPOSE.read_text(encoding="utf-8"))
+    assert set(tree) == {"name", "services", "volumes"}
+    server, database, proxy = (tree["services"][x] for x in ("server", "database", "proxy"))
+    (start,) = re.findall(r"^ENTRYPOINT (.*)$", IMAGE, flags=re.M)
+    options = served_options([*json.loads(start), *server["command"]])
+    assert f"server_name {options['allow_host'][0]};" in PROXY
+    assert options["port"] == 8000  # where nginx.conf looks for it, in the same network
+    assert proxy["network_mode"] == "service:server"
+    assert server["read_only"] is True
+    assert server["cap_drop"] == ["ALL"]
+    assert server["volumes"] == ["data:/data"]
+    assert server["ports"] == ["80:80", "443:443"]
+    assert server["depends_on"] == {"database": {"condition": "service_healthy"}}
+    user, name = re.findall(r"^postgresql\+psycopg://(\w+)@database/(\w+)$", _url(server))[0]
+    wanted = (database["environment"]["POSTGRES_USER"], database["environment"]["POSTGRES_DB"])
+    assert (user, name) == wanted
+    assert server["environment"]["PGPASSWORD"] == database["environment"]["POSTGRES_PASSWORD"]
+    for image in (server["build"]["args"]["BASE"], database["image"], proxy["image"]):
+        assert re.fullmatch(r"\$\{\w+_IMAGE:\?\w+, by its digest\}", image)  # refused without one
+    certificates = re.findall(r"^ +ssl_certificate(?:_key)? (\S+);$", PROXY, flags=re.M)
+    inside = [mount.split(":")[-2] for mount in proxy["volumes"]]
+    assert inside == ["/etc/nginx/conf.d/default.conf", *certificates]
+    assert (COMPOSE.parent / proxy["volumes"][0].split(":")[0]).exists()
+    used = {mount.split(":")[0] for one in (server, database) for mount in one["volumes"]}
+    assert used == set(tree["volumes"])
+    assert (COMPOSE.parent / server["build"]["context"]).resolve() == ROOT
+
+
+def _url(service: dict[str, Any]) -> str:
+    return str(service["environment"]["DECO_DB"])
+
+
+def test_docker_reads_the_compose_file() -> None:
+    if (
+        not shutil.which("docker")
+        or subprocess.run(
+            ["docker", "compose", "version"], capture_output=True, check=False
+        ).returncode
+    ):
+        pytest.skip("docker compose is not installed")
+    names = ("BASE_IMAGE", "POSTGRES_IMAGE", "NGINX_IMAGE", "DATABASE_PASSWORD", "TLS")
+    done = subprocess.run(
+        ["docker", "compose", "--file", str(COMPOSE), "config", "--quiet"],
+        env={**os.environ, **{name: f"/{name.lower()}" for name in names}},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_what_the_image_installs_exists() -> None:

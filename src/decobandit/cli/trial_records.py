@@ -185,6 +185,9 @@ def _print_replay(result: trials.Replay) -> None:
     state = "all as logged" if result.ok else "NOT as logged"
     print(f"trial {result.trial}: {result.decisions} decisions recomputed, {state}")
     _indented(result.differences)
+    _indented(f"made {origin}" for origin in result.made_by)
+    if result.differences or len(result.made_by) > 1:
+        _indented([f"recomputed by {result.recomputed_by}"])
 
 
 def _indented(lines: Iterable[str]) -> None:

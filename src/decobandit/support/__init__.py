@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from .frames import frame_of as frame_of
     from .frames import kind_of as kind_of
     from .machine import available_bytes as available_bytes
+    from .machine import code_environment as code_environment
     from .machine import limit_bytes as limit_bytes
     from .machine import refuse_over as refuse_over
     from .numerics import Flags as Flags

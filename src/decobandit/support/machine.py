@@ -11,7 +11,11 @@ one for each resource; /proc/self/cgroup names the groups:
 from __future__ import annotations
 
 import functools
+import hashlib
 import math
+import os
+import platform
+import sys
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
@@ -122,3 +126,41 @@ def refuse_over(needed: float, what: str, instead: str) -> None:
         raise TooLarge(
             f"{what} needs {needed / 1e9:.1f} GB (limit {limit / 1e9:.1f} GB); {instead}"
         )
+
+
+# -- What the last digits of numbers depend on besides the sources ---------------------------------
+
+VECTORS = (
+    "avx2",
+    "avx512f",
+    "fma",
+    "asimd",
+    "sve",
+)  # instructions that change how sums are rounded
+
+
+@functools.cache
+def code_environment() -> dict[str, str]:
+    """Return the processor, and a hash of the installed packages and their versions.
+
+    The packages are those that a lock file fixes: the same list has the same hash.
+    """
+    folders = [Path(path) for path in sys.path if Path(path).is_dir()]
+    packages = sorted({found.stem for path in folders for found in path.glob("*.dist-info")})
+    text = hashlib.sha256("\n".join(packages).encode()).hexdigest()
+    return {"cpu": _processor(), "packages": text[:16]}
+
+
+def _processor() -> str:
+    facts = dict(line.partition(":")[::2] for line in _lines(Path("/proc/cpuinfo")))
+    named = {key.strip(): value.strip() for key, value in facts.items()}
+    name = named.get("model name") or platform.processor() or platform.machine()
+    flags = set(f"{named.get('flags', '')} {named.get('Features', '')}".split())
+    target = os.environ.get("NUMBA_CPU_NAME")
+    return " ".join(
+        [
+            f"{name},",
+            *sorted(flags & set(VECTORS)),
+            *([] if target is None else [f"(compiled for {target})"]),
+        ]
+    )

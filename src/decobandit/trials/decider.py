@@ -26,7 +26,7 @@ from ..policies import REASONS, Cost, Policy, RuledPolicy, ThompsonPolicy
 from ..policies.allocation import Allowed, drawn_arms
 from ..problem import Rules, State, States, ahead_of
 from ..problem.kernels.layout import slab_size
-from ..support import Cache, Floats, Once, TooLarge
+from ..support import Cache, Floats, Once, TooLarge, code_environment
 from ..support.records import doc, record_class
 from .allocations import kinds_of, known_of, parts_by_arm
 from .decisions import (
@@ -289,6 +289,7 @@ def decision_record(decision: Decision, ledger: Ledger) -> dict[str, Any]:
         "index": numbers(decision.index),
         "probabilities": numbers(decision.probabilities),
         "probability": decision.probability,
+        "environment": code_environment(),
     }
 
 

@@ -9,7 +9,8 @@ import json
 import math
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
@@ -18,7 +19,8 @@ from typing import Any
 
 from sqlalchemy import select
 
-from ..support import JsonError, parse
+from .._version import __version__
+from ..support import JsonError, code_environment, parse
 from ..support.frames import Shown
 from ..support.records import doc, record_class
 from . import schema
@@ -246,6 +248,10 @@ class Replay(CheckResult):
 
     decisions: int = doc("Decisions that were computed again.")
     differences: tuple[str, ...] = doc("Differences from the record, one sentence each.")
+    made_by: tuple[str, ...] = doc(
+        "Version, hash of the packages and processor that the decisions were made by, and how many."
+    )
+    recomputed_by: str = doc("The same of this program.")
 
     @property
     def findings(self) -> tuple[str, ...]:
@@ -273,7 +279,17 @@ def replayed(events: Sequence[Event]) -> Replay:
             differences += _compared_settings(event, ledger)
             if not _same(event.data["bound_from_here"], bound_from_here(ledger, decider)):
                 differences.append(f"event {event.seq}: bound_from_here differs from the record")
-    return Replay(trial, decisions, tuple(differences))
+    origins = Counter(
+        _origin(event.version, event.data["decision"]) for event in events if event.kind == "asked"
+    )
+    made_by = tuple(f"{count} by {origin}" for origin, count in origins.items())
+    return Replay(trial, decisions, tuple(differences), made_by, _origin(__version__))
+
+
+def _origin(version: str, decision: Mapping[str, Any] | None = None) -> str:
+    """Return what a decision was made by; without one, this program."""
+    by = code_environment() if decision is None else decision.get("environment", {})
+    return f"version {version}, packages {by.get('packages')}, {by.get('cpu')}"
 
 
 def _second_decider(ledger: Ledger) -> Decider:
@@ -304,11 +320,12 @@ def _compared(event: Event, number: int, ledger: Ledger, decider: Decider) -> It
     `number`: of the ask in the whole trial; `ledger`: that of its segment.
     """
     decision = decider.decide(ledger)
+    by = {"environment": event.data["decision"].get("environment")}  # it may be another one now
     now = {
         "pulls": decision.by_name(ledger.problem),
         "reason": decision.reason,
         "number": number,
-        "decision": decision_record(decision, ledger),
+        "decision": decision_record(decision, ledger) | by,
     }
     before = {name: event.data.get(name) for name in now}
     for difference in _compared_values(before, now, ""):
@@ -380,7 +397,7 @@ def replay_export(tree: Any) -> Replay:
     """
     check, events = checked_export(tree)
     if check.problems:
-        return Replay(check.trial, 0, tuple(check.problems))
+        return Replay(check.trial, 0, tuple(check.problems), (), _origin(__version__))
     return replayed(events)
 
 

@@ -215,6 +215,10 @@ class ReplayOut(Out):
 
     decisions: int = Field(description="Decisions that were recomputed.")
     differences: list[str] = Field(description="Differences, one sentence each.")
+    made_by: list[str] = Field(
+        description="Version, hash of the packages and processor of the decisions, and how many."
+    )
+    recomputed_by: str = Field(description="The same of this server.")
     ok: bool = Field(description="Whether no difference was found.")
 
 
