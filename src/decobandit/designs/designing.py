@@ -28,7 +28,7 @@ from .calibrating import CONFIDENCE, Fit, calibrate
 from .characteristics import characterise, declarable
 from .endings import Endings, truth_values
 from .final_tests import final_test
-from .following import can_follow, follow
+from .following import can_follow, follow, why_simulated
 from .inference import check_inference
 from .playing import play
 from .results import Calibrated, Characteristics, DesignResult, ScenarioResult
@@ -156,8 +156,8 @@ def operating_characteristics(
         return _in_segment(problem, design=design, rng=design.seed, progress=progress, **settings)
     refuse_restless(problem, "designs")
     design.check(problem)
-    if exact:
-        _check_exact(problem, design)
+    if exact and (reason := why_simulated(problem, design)):
+        raise Unsupported(f"exact: {reason}; simulate", field="exact")
     check_asked(design)
     context = Context(problem, tol=tol, ties=ties, under_rules=True)
     done = _Task(problem, design, exact, progress, inference).compute(context, calibrate_to)
@@ -179,21 +179,6 @@ def operating_characteristics(
 def _in_segment(problem: Problem, *, design: Design, rng: int, **settings: Any) -> DesignResult:
     """Return the characteristics in a segment, whose trial ends after a random number of pulls."""
     return operating_characteristics(problem, design.model_copy(update={"seed": rng}), **settings)
-
-
-def _check_exact(problem: Problem, design: Design) -> None:
-    """Refuse to follow all states where they are too many, or do not tell all."""
-    reason = ""
-    if not has_unknown_means(problem):
-        reason = "the last state of an arm does not tell what its pulls earned"
-    elif not all(group.model.finite for group in problem.groups):
-        reason = "measurements, counts and times have infinitely many states"
-    elif (problem.costs[: problem.horizon] != problem.costs[0]).any():
-        reason = "costs change over the stages, and states do not tell how much money is left"
-    elif design.controls == "concurrent" and problem.has_windows:
-        reason = "the last states do not tell which controls were concurrent with an arm"
-    if reason:
-        raise Unsupported(f"exact: {reason}; simulate", field="exact")
 
 
 def _calibrated(fit: Fit, alpha: float, row: Characteristics) -> Calibrated:

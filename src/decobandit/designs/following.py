@@ -16,7 +16,7 @@ import numpy as np
 
 from ..evaluation import TwoArmStates, states_of_two_arms
 from ..policies import RuledPolicy
-from ..problem import Problem, States, Truth, check_kind_truth, has_unknown_means
+from ..problem import Problem, Rules, States, Truth, check_kind_truth, has_unknown_means
 from ..support import Floats, Ints, Progress, Report
 from .endings import Endings, Flags, Rows
 
@@ -44,15 +44,23 @@ class _Level(Rows):
     looked: Ints
 
 
+def why_simulated(problem: Problem, rules: Rules) -> str:
+    """Say why states are infinitely many, or do not tell all; empty where they do."""
+    if not has_unknown_means(problem):
+        return "the last state of an arm does not tell what its pulls earned"
+    if not all(group.model.finite for group in problem.groups):
+        return "measurements, counts and times have infinitely many states"
+    if (problem.costs[: problem.horizon] != problem.costs[0]).any():
+        return "costs change over the stages, and states do not tell how much money is left"
+    if rules.controls == "concurrent" and problem.has_windows:
+        return "the last states do not tell which controls were concurrent with an arm"
+    return ""
+
+
 def can_follow(policy: RuledPolicy) -> bool:
     """Whether the states are few enough, and the policy's probabilities known."""
     problem, inner, delay = policy.problem, policy.inner, policy.rules.delay
-    finite = all(group.model.finite for group in problem.groups)
-    if not finite or not has_unknown_means(problem):
-        return False
-    costs = problem.costs[: problem.horizon]
-    concurrent = policy.rules.controls == "concurrent" and problem.has_windows
-    if concurrent or np.any(costs != costs[0]):
+    if why_simulated(problem, policy.rules):
         return False
     single = problem.pulls_per_stage == 1 and not problem.repeat
     # a batch must be shared in one way
