@@ -91,9 +91,11 @@ class ArmModel(ABC):
     def sd(self, stats: Floats) -> Floats:
         """Posterior standard deviation of the arm's mean, (...)."""
 
-    @abstractmethod
     def excess(self, stats: Floats, c: Floats) -> Floats:
         """E(mean after one more pull - c)^+, (...)."""
+        probabilities, after = self.transitions(stats)
+        beyond = np.maximum(self.mean(after) - np.asarray(c)[..., None], 0.0)
+        return np.asarray((probabilities * beyond).sum(axis=-1))
 
     def quantile(self, stats: Floats, level: float | Floats) -> Floats:
         """Posterior quantile of the arm's mean, (...)."""

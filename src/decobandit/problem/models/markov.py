@@ -450,11 +450,6 @@ class MarkovModel(ArmModel):
     def sd(self, stats: Floats) -> Floats:
         raise InvalidArgument("Markov arms: the mean of a state is known, it has no deviation")
 
-    def excess(self, stats: Floats, c: Floats) -> Floats:
-        pull, state = self.arrays.pull, _state(stats)
-        beyond = self.arrays.reward[pull.after[state]] - np.asarray(c)[..., None]
-        return np.asarray((pull.probabilities[state] * np.maximum(beyond, 0.0)).sum(axis=-1))
-
     def update(self, stats: Floats, outcome: Floats) -> Floats:
         after = self.arrays.pull.after[_state(stats), outcome.astype(np.int64)]
         return np.stack([stats[..., 0] + 1.0, after], axis=-1)

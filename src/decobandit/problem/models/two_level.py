@@ -154,11 +154,6 @@ class TwoLevelModel(ArmModel):
         b = stats[..., 1]
         return np.asarray((self.high - self.low) * np.sqrt(b * (1.0 - b)))
 
-    def excess(self, stats: Floats, c: Floats) -> Floats:
-        probabilities, after = self.transitions(stats)
-        beyond = np.maximum(self.mean(after) - np.asarray(c)[..., None], 0.0)
-        return np.asarray((probabilities * beyond).sum(axis=-1))
-
     def update(self, stats: Floats, outcome: Floats) -> Floats:
         belief = self.drifted(self.learned(stats[..., 1], np.asarray(outcome)))
         return np.stack(np.broadcast_arrays(stats[..., 0] + 1.0, belief), axis=-1)
