@@ -78,7 +78,7 @@ def test_fishers_test_rejects_at_its_level() -> None:
             for g, h in product(range(n + 1), repeat=2)
             if _tail(g, h, n) <= Fraction(alpha).limit_denominator(100)
         )
-        for kind in ("fisher", "conditional"):
+        for kind in ("fisher", "conditional", "unconditional"):
             test = {"kind": kind, "alpha": alpha}
             found = run(Problem.uniform(arms=2, horizon=2 * n), test=test, scenarios=one(0.2, 0.7))
             assert found.reject == pytest.approx(power, abs=1e-12)

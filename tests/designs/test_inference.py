@@ -12,7 +12,11 @@ from scipy.stats import beta, contingency, nchypergeom_fisher
 
 from decobandit import Arm, Design, NormalNormal, Problem, make_policy, operating_characteristics
 from decobandit.designs.endings import Endings
-from decobandit.designs.final_tests import conditional_p_values
+from decobandit.designs.final_tests import (
+    COMMON_RATES,
+    conditional_p_values,
+    unconditional_p_values,
+)
 from decobandit.designs.following import follow
 from decobandit.designs.inference import (
     Exact,
@@ -24,7 +28,7 @@ from decobandit.designs.inference import (
 )
 from decobandit.designs.playing import Course, play
 from decobandit.policies import RuledPolicy
-from decobandit.problem import Rules
+from decobandit.problem import Rules, States
 
 TRIALS = 10_000
 Z = 3.5  # standard errors of a share that a test allows
@@ -270,6 +274,26 @@ def test_the_p_value_is_that_of_the_conditional_test() -> None:
     ends: Endings = follow(policy, (0.3, 0.5))
     exact = Exact(policy, follow(policy, None))
     assert np.array_equal(exact.p_values(ends), conditional_p_values(policy, ends)[:, 1])
+
+
+@pytest.mark.parametrize("policy", ROLES[1:], ids=lambda policy: policy.name)
+def test_unconditional_p_values_are_the_largest_of_all_rates(policy: RuledPolicy) -> None:
+    ends = follow(policy, (0.3, 0.6))
+    statistic = policy.statistic(States(policy.problem, ends.stats))[:, 1]
+    largest = np.zeros(len(statistic))
+    for rate in COMMON_RATES[::20]:
+        null = follow(policy, (rate, rate))
+        beyond = policy.statistic(States(policy.problem, null.stats))[:, 1]
+        at_least = beyond >= statistic[:, None] - 1e-9
+        largest = np.maximum(largest, at_least @ null.weight)
+    found = unconditional_p_values(policy, ends)[:, 1]
+    assert (found >= largest - 1e-9).all()  # over more rates
+    for rate in (0.05, 0.31, 0.77):
+        null = follow(policy, (rate, rate))
+        for alpha in (0.01, 0.05, 0.2):
+            declared = unconditional_p_values(policy, null)[:, 1] <= alpha
+            assert null.weight @ declared <= alpha + 1e-3  # rates lie between those of the grid
+    assert (largest.max(), found.max()) == pytest.approx((1.0, 1.0))
 
 
 # -- in designs ----------------------------------------------------------------------------------

@@ -324,7 +324,8 @@ def test_the_conditional_test_holds_its_level_at_every_common_rate() -> None:
         "scenarios": [scenario(p, p) for p in rates],
     }
     problem = Problem.uniform(arms=2, horizon=30)
-    for test in ({"kind": "conditional", "alpha": 0.1},):
+    for kind in ("conditional", "unconditional"):
+        test = {"kind": kind, "alpha": 0.1}
         rows = run(problem, policies=["greedy", "thompson"], test=test, **settings)
         errors = [each.reject for row in rows for each in row]
         assert max(errors) <= 0.1

@@ -255,7 +255,7 @@ def test_mixed_outcomes_are_compared_in_units_of_reward() -> None:
 # -- tests of outcomes --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["fisher", "conditional"])
+@pytest.mark.parametrize("kind", ["fisher", "conditional", "unconditional"])
 def test_tests_of_rates_turn_round_where_fewer_are_better(kind: str) -> None:
     """Counting the bad outcomes in place of the good ones is the same trial."""
     test = {"kind": kind, "alpha": 0.1}

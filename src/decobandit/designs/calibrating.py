@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..policies import SAME, RuledPolicy, at_least
-from ..problem import Design, Scenario
+from ..problem import EXACT_TESTS, Design, Scenario
 from ..support import Floats, InvalidArgument
 from .endings import Endings
 from .final_tests import final_test
@@ -49,9 +49,9 @@ def calibrate(design: Design, nulls: Sequence[Scenario], alpha: float, ends: End
         raise InvalidArgument(f"--calibrate: {alpha} is not allowed; must be above 0 and below 1")
     if not nulls:
         raise InvalidArgument("--calibrate: no scenario is a null scenario; add one to the design")
-    if design.final_test.kind == "conditional":
+    if design.final_test.kind in EXACT_TESTS:
         raise InvalidArgument(
-            "--calibrate: the test conditional keeps its alpha: there is nothing to"
+            f"--calibrate: the test {design.final_test.kind} keeps its alpha: there is nothing to"
         )
     key = design.threshold_key
     fit = _by_bisection if key == "stop.superiority" else _by_quantile

@@ -11,6 +11,10 @@
                  P(better than control) being as large as it is, or larger; the arm is declared
                  where it is at most alpha
 
+    unconditional  the same, with the p-value the largest probability that P(better than control) is
+                 as large as it is, or larger, over all common rates: whatever the size of the trial
+                 and its good outcomes
+
     z            one-sided P(as large a mean of the arm less that of control, or larger), from the
                  rewards of the outcomes alone, at a difference of the margin and known noise, is
                  at most alpha; no correction for several arms, nor for the way pulls were shared
@@ -22,7 +26,8 @@ fewer good outcomes earn more, Fisher's test counts the bad ones, and the z-test
 With concurrent controls an arm is compared with the outcomes of control at stages at which the arm
 is available. Arms with states of their own have no unknown mean: none is declared.
 An arm that was dropped is not declared. A trial that stopped at a look is not tested again: it
-declares what it declared there. The conditional test alone tests every trial, and only it declares.
+declares what it declared there. The exact tests of the design itself test every trial, and only
+they declare.
 """
 
 from __future__ import annotations
@@ -32,11 +37,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..policies import SAME, RuledPolicy, at_least, at_most
-from ..problem import FinalTest, Problem, Rules, States, has_unknown_means
+from ..problem import EXACT_TESTS, FinalTest, Problem, Rules, States, has_unknown_means
 from ..support import Floats, Ints
 from .endings import Endings, Flags
 from .following import follow
 from .t_tests import t_p_values
+
+# of both arms, at which the unconditional test is computed: closer to each other near 0 and 1
+COMMON_RATES = np.sin(np.linspace(0.0, np.pi / 2.0, 201)[1:-1]) ** 2
 
 
 class Tested(NamedTuple):
@@ -55,8 +63,9 @@ def final_test(policy: RuledPolicy, test: FinalTest, ends: Endings) -> Tested:
     decided = ends.reason > 0
     if not has_unknown_means(policy.problem):
         return Tested(np.zeros_like(rivals), np.zeros(rivals.shape), decided)
-    if test.kind == "conditional":
-        p = conditional_p_values(policy, ends)
+    if test.kind in EXACT_TESTS:
+        exact = conditional_p_values if test.kind == "conditional" else unconditional_p_values
+        p = exact(policy, ends)
         return Tested(rivals & at_most(p, test.level), p, np.zeros_like(decided))
     statistic = np.zeros(ends.pulls.shape) if test.kind == "posterior" else np.ones(rivals.shape)
     left = ~decided
@@ -168,3 +177,34 @@ def conditional_p_values(policy: RuledPolicy, ends: Endings, null: Endings | Non
     p = np.ones(both.pulls.shape)
     p[order, arm] = p_values
     return p[len(null.weight) :]
+
+
+def unconditional_p_values(
+    policy: RuledPolicy, ends: Endings, null: Endings | None = None
+) -> Floats:
+    """P-values of the exact test whatever the common rate, (S, 2); 1 for control.
+
+    null: how trials end under a common rate that is drawn uniformly.
+    """
+    from scipy.special import betaln, xlog1py, xlogy
+
+    null = follow(policy, None) if null is None else null
+    assert policy.control is not None
+    arm = 1 - policy.control
+
+    def statistic(endings: Endings) -> Floats:
+        values = policy.statistic(States(policy.problem, endings.stats))[:, arm]
+        return np.round(values / SAME)  # ties are decided by rounding
+
+    values, rank = np.unique(statistic(null), return_inverse=True)
+    counts = np.stack([null.stats[:, :, 0].sum(axis=1), null.stats[:, :, 1].sum(axis=1)], axis=1)
+    pairs, code = np.unique(counts, axis=0, return_inverse=True)
+    (good, bad), code = pairs.T, code.reshape(-1)
+    largest = np.zeros(len(values) + 1)  # the last: of a larger statistic than any
+    for rate in COMMON_RATES:
+        at_rate = np.exp(xlogy(good, rate) + xlog1py(bad, -rate) - betaln(good + 1, bad + 1))
+        chance = np.bincount(rank.reshape(-1), null.weight * at_rate[code], len(values))
+        largest[:-1] = np.maximum(largest[:-1], np.cumsum(chance[::-1])[::-1])
+    p = np.ones(ends.pulls.shape)
+    p[:, arm] = largest[np.searchsorted(values, statistic(ends))]
+    return p

@@ -20,7 +20,15 @@ from math import ceil
 from statistics import NormalDist
 from typing import Any
 
-from ..problem import DEFAULT_TIES, Design, Problem, TieRule, check_problem, true_problem
+from ..problem import (
+    DEFAULT_TIES,
+    EXACT_TESTS,
+    Design,
+    Problem,
+    TieRule,
+    check_problem,
+    true_problem,
+)
 from ..support import (
     InvalidArgument,
     Progress,
@@ -91,7 +99,7 @@ class SampleSize(Tabular):
     @property
     def calibrate_to(self) -> float | None:
         """Level to calibrate to; None where the test keeps it by itself."""
-        return None if self.result.design.final_test.kind == "conditional" else self.alpha
+        return None if self.result.design.final_test.kind in EXACT_TESTS else self.alpha
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as `deco design --power --json` prints them."""
@@ -268,10 +276,10 @@ class _Search:
 
     def _computed(self, horizon: int) -> Computed:
         problem, design = true_problem(self.problem, None, horizon), self.design
-        conditional = design.final_test.kind == "conditional"  # keeps its level by itself
-        if conditional:
+        keeps_level = design.final_test.kind in EXACT_TESTS
+        if keeps_level:
             design = design.at_threshold(self.alpha)
-        level = None if conditional else self.alpha
+        level = None if keeps_level else self.alpha
         try:
             result = operating_characteristics(problem, design, calibrate_to=level, **self.settings)
         except InvalidArgument as error:

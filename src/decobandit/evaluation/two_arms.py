@@ -1,6 +1,7 @@
-"""Forward recursion for two arms and one pull per stage, over dense arrays of states.
+"""Forward recursion for two arms and one pull per stage, over dense boxes of states.
 
-At most T^3 / 6 states at a stage; ties split evenly where the policy's rule is random.
+At most T^3 / 6 states at a stage, far fewer where an arm's pulls are known; ties split evenly where
+the policy's rule is random.
 """
 
 from __future__ import annotations
@@ -15,11 +16,10 @@ from ..policies import Policy
 from ..policies.index_policy import pulls_and_good
 from ..problem import Problem, States, Truth
 from ..problem.kernels.layout import slab_size
-from ..problem.kernels.two_arms import slab_starts
 from ..support import Floats, Ints, Progress, Report
 from .forward import Ended, Total, middle
 from .index_forward import stage_table
-from .kernels.two_arms import reached, spread
+from .kernels.two_arms import boxes_after, reached, spread
 
 LIMIT_STATES = 1_000_000_000  # of all stages together: 390 stages
 
@@ -55,13 +55,15 @@ class TwoArmStates:
             p = np.broadcast_to(np.array(truth), self.pulls.shape)
         less = middle(problem, t) if self.moments.shape[1] > 1 else 0.0
         played = float(problem.survival[t])
-        dense = np.zeros((int(slab_starts(t + 1)[-1]), self.moments.shape[1]))
+        boxes = boxes_after(t, self.pulls, self.good, chances)
+        dense = np.zeros((int(boxes[-1][-1]), self.moments.shape[1]))
         good = np.array([group.reward_good[t] / played - less for group in groups])
         bad = np.array([group.reward_bad[t] / played - less for group in groups])
-        states = t, self.pulls, self.good, self.moments
-        earned = spread(*states, chances, np.ascontiguousarray(p), good, bad, dense)
-        pulled = float(self.moments[:, 0] @ chances.sum(axis=1))
-        later = TwoArmStates(t + 1, *reached(t + 1, dense, least))
+        states = self.pulls, self.good, self.moments
+        about = chances, np.ascontiguousarray(p), good, bad
+        earned = spread(*states, *about, *boxes, dense)
+        pulled = float((self.moments[:, 0] @ chances).sum())
+        later = TwoArmStates(t + 1, *reached(t + 1, *boxes, dense, least))
         return later, played * (float(earned) + less * pulled)
 
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .best_arm import best_true_rewards as best_true_rewards
     from .best_arm import share_of_best as share_of_best
     from .by_segment import BySegment as BySegment
+    from .design_model import EXACT_TESTS as EXACT_TESTS
     from .design_model import FINAL_TESTS as FINAL_TESTS
     from .design_model import NO_UNKNOWN_MEANS as NO_UNKNOWN_MEANS
     from .design_model import Design as Design

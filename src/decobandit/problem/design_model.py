@@ -45,10 +45,12 @@ Count = Annotated[int, whole_number(0, 1_000_000)]
 Positive = Annotated[int, whole_number(1, 1_000_000)]
 Level = Annotated[float, fraction("must be a number above 0 and below 1", 0.0, 1.0, open_ends=True)]
 
-FINAL_TESTS = ("posterior", "fisher", "conditional", "z", "t", "welch")
+FINAL_TESTS = ("posterior", "fisher", "conditional", "unconditional", "z", "t", "welch")
 TestKind = Annotated[
-    Literal["posterior", "fisher", "conditional", "z", "t", "welch"], choice(*FINAL_TESTS)
+    Literal["posterior", "fisher", "conditional", "unconditional", "z", "t", "welch"],
+    choice(*FINAL_TESTS),
 ]
+EXACT_TESTS = ("conditional", "unconditional")  # of the design itself: they keep their level
 MEAN_TESTS = {"z": NormalModel, "t": NormalGammaModel, "welch": NormalGammaModel}
 Comparison = Annotated[Literal["reward", "outcome"], choice("reward", "outcome")]
 FloorKind = Annotated[Literal["additive", "clip"], choice("additive", "clip")]
@@ -404,10 +406,10 @@ class Rules(Frozen):
         if test.kind != "posterior" and self.control is None:
             yield ("test", "kind"), "must be posterior where there is no control", test.kind
         single = problem.n_arms == 2 and problem.pulls_per_stage == 1 and self.delay == 0
-        if test.kind == "conditional" and not single:
+        if test.kind in EXACT_TESTS and not single:
             rule = "must be posterior or fisher but for two arms, one pull per stage and no delay"
             yield ("test", "kind"), rule, test.kind
-        if test.kind in ("fisher", "conditional"):
+        if test.kind in ("fisher", *EXACT_TESTS):
             yield from self._faults_of_rates(problem)
         model = MEAN_TESTS.get(test.kind)
         if model and not all(isinstance(group.model, model) for group in problem.groups):
@@ -420,8 +422,9 @@ class Rules(Frozen):
         if self.stop.any:
             rule = "must be all where looks stop trials or drop arms: they compare with all"
             yield ("controls",), rule, self.controls
-        if self.final_test.kind == "conditional":
-            yield ("controls",), "must be all for the conditional test", self.controls
+        if self.final_test.kind in EXACT_TESTS:
+            rule = f"must be all for the {self.final_test.kind} test"
+            yield ("controls",), rule, self.controls
 
     def _faults_of_rates(self, problem: Problem) -> Iterator[Fault]:
         """Reasons why a test of equal success probabilities is no test of what arms earn."""

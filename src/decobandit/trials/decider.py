@@ -24,7 +24,7 @@ from ..designs.endings import Endings
 from ..designs.final_tests import final_test
 from ..policies import REASONS, Cost, Policy, RuledPolicy, ThompsonPolicy
 from ..policies.allocation import Allowed, drawn_arms
-from ..problem import Rules, State, States, ahead_of
+from ..problem import EXACT_TESTS, Rules, State, States, ahead_of
 from ..problem.kernels.layout import slab_size
 from ..support import Cache, Floats, Once, TooLarge, code_environment
 from ..support.records import doc, record_class
@@ -485,7 +485,7 @@ def declared_arms(ledger: Ledger, live: LiveRules) -> tuple[str, ...] | None:
     result = live.result(ledger.looks)
     if sum(ledger.open) or not (ledger.finished or result.reason):
         return None
-    if ruled.rules.final_test.kind == "conditional":  # follows all states: by tables of its own
+    if ruled.rules.final_test.kind in EXACT_TESTS:  # follows all states: by tables of its own
         ruled = RuledPolicy(ledger.settings.make_policy(), ruled.rules)
     states = States.of(ledger.problem, [ledger.known])
     ending = Endings(

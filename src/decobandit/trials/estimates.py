@@ -7,23 +7,25 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..designs.endings import Endings
+from ..designs.following import follow
 from ..designs.inference import (
     EXACT,
     MAX_TRIAL_PULLS,
     WEIGHTED,
     Estimates,
+    Exact,
     Inference,
     estimates_of,
-    exact_methods,
     left_out,
 )
 from ..designs.playing import Course
 from ..policies import RuledPolicy
-from ..support import Floats
+from ..support import Cache, Floats
 from .allocations import Allocation, kinds_of, parts_by_arm, tallies, value_of
 from .decider import Decider
 from .ledger import Ledger
 
+_EXACT = Cache[str, Exact](16)  # by the hash of the tables
 AT_END = "when the trial has ended by its rules, with all outcomes"
 
 
@@ -136,7 +138,10 @@ def _exact(
     ledger: Ledger, policy: RuledPolicy, control: int, names: Sequence[str], reasons: dict[str, str]
 ) -> list[Inference]:
     """Return the odds ratio and the p-value of two arms."""
-    exact, arm = exact_methods(policy), 1 - control
+    exact, arm = (
+        _EXACT.get_or_make(ledger.settings.tables_hash, lambda: _law(ledger, policy)),
+        1 - control,
+    )
     good = np.array([ledger.good])
     pulls = good + np.array([ledger.bad])
     found = exact.odds_ratio(pulls, good, arm)
@@ -149,3 +154,9 @@ def _exact(
         p_value = float(exact.p_values(ended)[0])
         rows.append(Inference("p-value", names[exact.arm], None, None, None, p_value))
     return rows
+
+
+def _law(ledger: Ledger, policy: RuledPolicy) -> Exact:
+    """Follow the design of a trial; by tables of its own, as decisions may be under way."""
+    own = RuledPolicy(ledger.settings.make_policy(), policy.rules)
+    return Exact(own, follow(own, None))

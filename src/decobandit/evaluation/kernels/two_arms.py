@@ -1,7 +1,9 @@
-"""Two arms, one pull per stage: all states of a stage in one dense array, followed forward.
+"""Two arms, one pull per stage: the states of a stage in dense boxes, followed forward.
 
 Notations
-    t         pulls so far; states as in `problem.kernels.two_arms`
+    t         pulls so far
+    box       the states with n1 pulls of arm 1: good outcomes low[n1, k]..high[n1, k] of arm k, the
+              state (g1, g2) at start[n1] + (g1 - low1) (high2 - low2 + 1) + g2 - low2
     S         states that are reached
     moments   (S, C): probability w of a state; where X, the reward so far, matters, w E[X | state]
               and w E[X^2 | state] too
@@ -11,7 +13,6 @@ Notations
 
 import numpy as np
 
-from ...problem.kernels.two_arms import slab_starts
 from ...support.kernels.compiled import compiled
 
 
@@ -27,9 +28,30 @@ def _add_moments(dense, i, moments, s, share, reward):
 
 
 @compiled
-def spread(t, pulls, good, moments, chance, p, reward_good, reward_bad, dense):
+def boxes_after(t, pulls, good, chance):
+    """Boxes of the states after one more pull: low, high (t + 2, 2) and start (t + 3,)."""
+    low, high = np.full((t + 2, 2), t + 2), np.full((t + 2, 2), -1)
+    for s in range(pulls.shape[0]):
+        for a in range(2):
+            if chance[s, a] == 0.0:
+                continue
+            m1 = pulls[s, 0] + 1 - a
+            for k in range(2):
+                low[m1, k] = min(low[m1, k], good[s, k])
+                high[m1, k] = max(high[m1, k], good[s, k] + (k == a))
+    start = np.zeros(t + 3, np.int64)
+    for n in range(t + 2):
+        size = 0
+        if high[n, 0] >= 0:
+            size = (high[n, 0] - low[n, 0] + 1) * (high[n, 1] - low[n, 1] + 1)
+        start[n + 1] = start[n] + size
+    return low, high, start
+
+
+@compiled
+def spread(pulls, good, moments, chance, p, reward_good, reward_bad, low, high, start, dense):
     """Moments of the states after one more pull, in `dense`; returns the expected reward."""
-    start, earned = slab_starts(t + 1), 0.0
+    earned = 0.0
     for s in range(pulls.shape[0]):
         n1, g1, g2 = pulls[s, 0], good[s, 0], good[s, 1]
         for a in range(2):
@@ -38,30 +60,34 @@ def spread(t, pulls, good, moments, chance, p, reward_good, reward_bad, dense):
                 continue
             q = p[s, a]
             m1 = n1 + 1 - a
-            width = t + 2 - m1
+            width = high[m1, 1] - low[m1, 1] + 1
             for x in range(2):
                 likely = share * (q if x else 1.0 - q)
                 if likely == 0.0:
                     continue
                 h1, h2 = (g1 + x, g2) if a == 0 else (g1, g2 + x)
                 reward = reward_good[a] if x else reward_bad[a]
-                _add_moments(dense, start[m1] + h1 * width + h2, moments, s, likely, reward)
+                i = start[m1] + (h1 - low[m1, 0]) * width + h2 - low[m1, 1]
+                _add_moments(dense, i, moments, s, likely, reward)
                 earned += likely * moments[s, 0] * reward
     return earned
 
 
 @compiled
-def reached(t, dense, least):
+def reached(t, low, high, start, dense, least):
     """Return the states more likely than `least`: pulls (S, 2), good (S, 2), moments (S, C)."""
     S = 0
     for i in range(dense.shape[0]):
         S += dense[i, 0] > least
     pulls, good = np.empty((S, 2), np.int64), np.empty((S, 2), np.int64)
     moments = np.empty((S, dense.shape[1]))
-    i = s = 0
+    s = 0
     for n1 in range(t + 1):
-        for g1 in range(n1 + 1):
-            for g2 in range(t - n1 + 1):
+        i = start[n1]
+        if start[n1 + 1] == i:
+            continue
+        for g1 in range(low[n1, 0], high[n1, 0] + 1):
+            for g2 in range(low[n1, 1], high[n1, 1] + 1):
                 if dense[i, 0] > least:
                     pulls[s, 0], pulls[s, 1] = n1, t - n1
                     good[s, 0], good[s, 1] = g1, g2
