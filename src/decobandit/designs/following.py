@@ -72,12 +72,12 @@ def can_follow(policy: RuledPolicy) -> bool:
     if not _is_dense(policy):
         sure = problem.n_arms == 2 and not (policy.randomised or policy.ties == "random")
         most = min(most, SURE_STATES if sure else MERGED_STATES)
+    equal = _is_dense(policy) and policy.name == BASELINE_POLICY and not policy.shared
+    most = FAST_STATES if equal else most
     plain = problem.is_binary and policy.rules.one_value(problem)
     if not plain or problem.random_horizon is not None:
         most = min(most, KIND_STATES)
-    if _is_dense(policy) and policy.name == BASELINE_POLICY and not policy.shared:
-        return _equal_states(policy) <= FAST_STATES
-    return states_of(problem, delay) <= most
+    return (_equal_states(policy) if equal else states_of(problem, delay)) <= most
 
 
 def _equal_states(policy: RuledPolicy) -> int:
