@@ -47,16 +47,6 @@ def read_by(read: Callable[[str], T], metavar: str, text: str, **settings: Any) 
     return shown(metavar, text, parser=parse, **settings)
 
 
-def numbers(text: str, option: str) -> tuple[float, ...]:
-    """Numbers separated by commas."""
-    from ..support import float_from
-
-    try:
-        return tuple(float_from(part) for part in text.split(","))
-    except ValueError:
-        raise InvalidArgument(f"{option}: {text!r}; must be numbers separated by commas") from None
-
-
 def _truth(text: str) -> tuple[float | str, ...]:
     """Numbers; chances of classes and nothing are left to the kind of the arm."""
     from ..support import float_from
@@ -75,11 +65,16 @@ def _truth(text: str) -> tuple[float | str, ...]:
 def _beta(text: str) -> BetaBernoulli:
     from ..problem import MAX_SIZE
     from ..problem import BetaBernoulli as Prior
+    from ..support import float_from
 
-    pair = numbers(text, "--truth-prior")
-    if len(pair) != 2 or not all(0.0 < number <= MAX_SIZE for number in pair):
-        raise InvalidArgument(f"--truth-prior: {text!r}; must be two positive numbers, GOOD,BAD")
-    return Prior(good=pair[0], bad=pair[1])
+    rule = "must be two positive numbers, GOOD,BAD"
+    try:
+        good, bad = map(float_from, text.split(","))
+    except ValueError:
+        raise InvalidArgument(f"--truth-prior: {text!r}; {rule}") from None
+    if not all(0.0 < number <= MAX_SIZE for number in (good, bad)):
+        raise InvalidArgument(f"--truth-prior: {text!r}; {rule}")
+    return Prior(good=good, bad=bad)
 
 
 def _method(text: str) -> str:

@@ -28,6 +28,7 @@ class Result(Protocol):
     def to_dict(self) -> dict[str, Any]: ...
 
 
+FOUND_SOMETHING = 1
 Found = TypeVar("Found", bound=Result)
 
 
@@ -63,6 +64,12 @@ def print_results(
 def print_json(tree: dict[str, Any]) -> None:
     """Print one JSON object on standard output."""
     print(json.dumps(tree, allow_nan=False))
+
+
+def end_with(ok: bool) -> None:
+    """End with exit code 1 where a check found something."""
+    if not ok:
+        raise typer.Exit(FOUND_SOMETHING)
 
 
 def say(line: str) -> None:

@@ -9,7 +9,7 @@ import typer
 
 from .. import support, trials
 from .options import AsJson, Commands, argument, shown
-from .output import check_writable, print_json, print_result, written
+from .output import check_writable, end_with, print_json, print_result, written
 from .trial_access import By, makes_store, takes_store, user
 
 if TYPE_CHECKING:
@@ -135,8 +135,6 @@ def public_key(text: str) -> PublicKey:
 
 # -- `deco audit people`: who did what with tokens and results, and whether its log is intact ------
 
-FOUND_SOMETHING = 1
-
 audit = Commands(name="audit", help="Show the access log.")
 
 
@@ -163,8 +161,7 @@ def people(
         print_people(log)
 
     print_result(log, as_json, show)
-    if not log.ok:
-        raise typer.Exit(FOUND_SOMETHING)
+    end_with(log.ok)
 
 
 def print_people(log: trials.PeopleLog) -> None:

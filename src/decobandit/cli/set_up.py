@@ -15,7 +15,7 @@ from .. import arm, bounds, evaluation, figures, joint, policies, prices, simula
 from .. import problem as problems
 from ..support.errors import InvalidFile
 from .options import AsJson, Workers, shown
-from .output import check_writable, make_folder, print_result, say, written
+from .output import check_writable, end_with, make_folder, print_result, say, written
 from .problem_options import context_of
 from .tables import print_table
 
@@ -264,8 +264,6 @@ def demo(out: Annotated[Path, shown("DIR", "Output directory.")] = Path("demo"))
 
 # -- `deco selftest`: checks of this installation against numbers that are not ours ----------------
 
-FAILED = 1
-
 
 def selftest(
     report: Annotated[
@@ -293,8 +291,7 @@ def selftest(
         support.write_whole(report, selftest_result.to_html())
         written("report", report)
     print_result(selftest_result, as_json, _show)
-    if not selftest_result.ok:
-        raise typer.Exit(FAILED)
+    end_with(selftest_result.ok)
 
 
 def _show(result: Selftest) -> None:

@@ -14,6 +14,7 @@ from .options import AllowPolicy, AsJson, Db, argument, shown
 from .output import (
     check_report,
     check_writable,
+    end_with,
     ending_in,
     print_json,
     print_result,
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     Given = tuple[str, PublicKey]  # a checkpoint, and who has signed it
     from ..trials.report import TrialReport
 
-FOUND_SOMETHING = 1
 EXPORT = ".json: everything; .csv: one row per allocation."
 ExportFile = Annotated[Path | None, shown("FILE", "Exported trial to check instead.", "--export")]
 OutRecord = Annotated[Path | None, shown("FILE", EXPORT, callback=ending_in(".json", ".csv"))]
@@ -206,12 +206,6 @@ def print_verified(results: Iterable[trials.Verification]) -> None:
             print(f"  the given head is event {one.given_head_event}; {events} since")
         _indented(one.problems)
         _indented(f"remark: {remark}" for remark in one.remarks)
-
-
-def end_with(ok: bool) -> None:
-    """Exit code 1 where a check found something."""
-    if not ok:
-        raise typer.Exit(FOUND_SOMETHING)
 
 
 # -- `deco trial report`: results, deviations and the state of the log, as a page or as JS----------

@@ -144,11 +144,6 @@ class CreateIn(In):
     )
 
 
-_CONFIRM_RANGE = Field(
-    default=False, description="Whether an outcome outside the plausible range is meant."
-)
-
-
 class Keyed(In):
     """A request that may have a key."""
 
@@ -258,7 +253,9 @@ class OutcomesIn(Keyed):
     )
     counts: Counts | None = None
     rows: Rows | None = Field(default=None, description="Instead of counts.")
-    confirm_range: bool = _CONFIRM_RANGE
+    confirm_range: bool = Field(
+        default=False, description="Whether an outcome outside the plausible range is meant."
+    )
 
     def given(self) -> Any:
         """Return the outcomes as `Trial.tell` takes them."""
