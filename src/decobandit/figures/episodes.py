@@ -229,10 +229,14 @@ def _term_panels(
 
     price = _stages_curve("price of a pull", episode.prices[:played], PRICE_COLOUR, width=3.5)
     index = [*_losses(episode), replace(price, opacity=0.65), *drawn(episode.index)]
-    return (
-        Panel("value of\ninformation", tuple(drawn(episode.value_of_information)), (), False, 0.75),
-        Panel("expected\nreward", tuple(drawn(episode.expected_reward)), (), False, 0.75),
-        Panel("index and price", tuple(index), (), False, 1.4),
+    panels = {
+        "value of\ninformation": (drawn(episode.value_of_information), 0.75),
+        "expected\nreward": (drawn(episode.expected_reward), 0.75),
+        "index and price": (index, 1.4),
+    }
+    return tuple(
+        Panel(label, tuple(series), from_zero=False, height=height)
+        for label, (series, height) in panels.items()
     )
 
 
@@ -267,23 +271,20 @@ def _pulls(episode: Episode, values: Floats, arm: int, style: Style, size: float
     """
     played, name = _played(episode), episode.problem.arms[arm].name
     stages = np.flatnonzero(episode.was_pulled[:played, arm])
-    if played > MOST_MARKED:
-        stages = np.minimum(stages[:, None] + [0, 1, 1], played - 1)
-        at, shown = stages.astype(float), values[stages, arm]
-        at[:, 2] = shown[:, 2] = np.nan  # gaps between pieces
-        hover, style = _hover(episode, arm, stages.ravel(), name), Style(style.colour, DASHES[0])
-        kind: dict[str, Any] = {"width": 2.2}
+    outcomes: list[str] = []
+    kind: dict[str, Any] = {"width": 2.2}
+    if played > MOST_MARKED:  # of every piece both ends and a gap
+        stages = np.minimum(stages[:, None] + [0, 1, 1], played - 1).ravel()
     else:
-        at, shown = stages.astype(float), values[stages, arm]
         good = [episode.favourable[t][episode.pulled[t].index(arm)] for t in stages]
-        text = pull_labels(episode.problem)
-        outcomes = [text[0] if outcome else text[1] for outcome in good]
-        hover = _hover(episode, arm, stages, name, outcomes)
+        better, worse = pull_labels(episode.problem)
+        outcomes = [better if outcome else worse for outcome in good]
         kind = {"kind": "points", "width": size, "filled": np.array(good, dtype=np.bool_)}
-        style = Style(style.colour, DASHES[0])
-    key = f"arm {arm}"
-    called = short_name(name)
-    return Series(called, style, at.ravel(), shown.ravel(), key=key, hover=hover, **kind)
+    at, shown = stages.astype(float), values[stages, arm]
+    if not outcomes:
+        at[2::3] = shown[2::3] = np.nan
+    kind |= {"key": f"arm {arm}", "hover": _hover(episode, arm, stages, name, outcomes)}
+    return Series(short_name(name), Style(style.colour, DASHES[0]), at, shown, **kind)
 
 
 def _losses(episode: Episode) -> list[Series]:
@@ -328,7 +329,7 @@ def _loss_panel(episode: Episode, expected: npt.ArrayLike | None) -> Panel:
     ):
         bars = _stages_curve(name, 0.0 * total if none else np.cumsum(loss), colour)
         series.append(replace(bars, kind="bars", opacity=SHADED))
-    return Panel("loss so far", (*series, *_samples(episode)), (), False, 0.75)
+    return Panel("loss so far", (*series, *_samples(episode)), from_zero=False, height=0.75)
 
 
 def _samples(episode: Episode) -> list[Series]:
