@@ -556,24 +556,24 @@ def _faults_of_names(problem: Problem) -> Iterator[Fault]:
 
 def _faults_of_lengths(problem: Problem) -> Iterator[Fault]:
     """List numbers by stage, and tables of last rewards, of another length than the problem."""
-    by_stage: list[tuple[Place, object]] = []
+    rule = f"must be one number, or a list of {problem.horizon}: one per stage"
+    rows = problem.most_pulls + 1
+
+    def is_wrong(value: object) -> bool:
+        return isinstance(value, tuple) and len(value) != problem.horizon
+
     for position, arm in enumerate(problem.arms):
-        place: Place = ("arms", position)
-        by_stage += [
-            ((*place, "reward", key), getattr(arm.reward, key)) for key in arm.reward.per_stage
-        ]
-        by_stage.append(((*place, "cost"), arm.cost))
-        rows = problem.most_pulls + 1
+        for key in arm.reward.per_stage:
+            if is_wrong(value := getattr(arm.reward, key)):
+                yield ("arms", position, "reward", key), rule, value
+        if is_wrong(arm.cost):
+            yield ("arms", position, "cost"), rule, arm.cost
         if arm.terminal is not None and len(arm.terminal) != rows:
-            rule = f"must have {rows} rows: one for each of 0 to {rows - 1} pulls"
-            yield (*place, "terminal"), rule, arm.terminal
-    by_stage += [
-        (("resources", name), amount) for name, amount in (problem.resources or {}).items()
-    ]
-    for place, value in by_stage:
-        if isinstance(value, tuple) and len(value) != problem.horizon:
-            rule = f"must be one number, or a list of {problem.horizon}: one per stage"
-            yield place, rule, value
+            needed = f"must have {rows} rows: one for each of 0 to {rows - 1} pulls"
+            yield ("arms", position, "terminal"), needed, arm.terminal
+    for name, amount in (problem.resources or {}).items():
+        if is_wrong(amount):
+            yield ("resources", name), rule, amount
 
 
 def _faults_of_visitors(problem: Problem) -> Iterator[Fault]:
