@@ -139,11 +139,11 @@ def _printable(text: str) -> str:
 
 def _method_refused(scope: Scope) -> ApiError:
     """With the methods of all routes of the path: a route knows its own only."""
-    asked = {"type": "http", "path": scope["path"], "root_path": scope.get("root_path", "")}
+    request_scope = {"type": "http", "path": scope["path"], "root_path": scope.get("root_path", "")}
 
     def fits(method: str) -> bool:
-        routes = scope["app"].routes
-        return any(one.matches(asked | {"method": method})[0] is Match.FULL for one in routes)
+        wanted = request_scope | {"method": method}
+        return any(one.matches(wanted)[0] is Match.FULL for one in scope["app"].routes)
 
     allowed = ", ".join(filter(fits, METHODS))
     method = scope["method"] if scope["method"] in METHODS else "this method"

@@ -10,6 +10,7 @@ from fastapi.responses import JSONResponse
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import State
 
+from ...support import Cache
 from ...trials import Allocation, Trial, open_trial
 from ...trials.allocations import AllocationState
 from ...trials.lists import MAX_PAGE, Page
@@ -57,8 +58,8 @@ Key = Annotated[
 
 def open_cached(state: State, trial: str) -> Trial:
     """Return a trial by name or id; `NotFound` if there is none."""
-    found: Trial = state.trial_cache.get_or_make(trial, lambda: open_trial(trial, db=state.store))
-    return found
+    cache: Cache[str, Trial] = state.trial_cache
+    return cache.get_or_make(trial, lambda: open_trial(trial, db=state.store))
 
 
 async def opened(request: Request, trial: TrialId) -> Trial:

@@ -63,12 +63,12 @@ def most_stages(policy: str, limits: Limits, *, bound: bool | None) -> int:
 
 
 def checked(
-    sent: problems.ProblemTable, limits: Limits, made: Callable[[], T], most: int | None = None
+    sent: problems.ProblemTable, limits: Limits, make: Callable[[], T], most: int | None = None
 ) -> T:
     """Return what is made of the problem in a request; refuse it if invalid or too large."""
     check_size(sent, limits, most)
     try:
-        return made()
+        return make()
     except problems.InvalidProblem as error:
         field = f"body.problem.{error.field}"
         raise problems.ProblemError(error.line(in_body), field=field) from None

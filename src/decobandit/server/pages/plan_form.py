@@ -385,7 +385,7 @@ class Draft:
     def _field(self, place: Place) -> str:
         match place:
             case ("arms", int(position), *keys):
-                names = (name for name, known in PLACES.items() if known == tuple(keys))
+                names = (name for name, keys_of in PLACES.items() if keys_of == tuple(keys))
                 return f"{next(names, 'arm')}-{self.named_arms()[position][0]}"
             case ("design", "scenarios", int(i), "truth", int(arm)):
                 return f"truth-{self.named_scenarios()[i][0]}-{self.named_arms()[arm][0]}"

@@ -100,13 +100,13 @@ def _visit(request: Request, trial: Annotated[trials.Trial, Depends(_trial)]) ->
     return Visit(request, trial)
 
 
-def _seen(visit: Annotated[Visit, Depends(_visit)]) -> Visit:
+def _visit_of_results(visit: Annotated[Visit, Depends(_visit)]) -> Visit:
     visit.saw()
     return visit
 
 
 Visited = Annotated[Visit, Depends(_visit)]
-Seen = Annotated[Visit, Depends(_seen)]
+Seen = Annotated[Visit, Depends(_visit_of_results)]
 AllocationId = Annotated[str, Path(max_length=100)]
 Control = Annotated[str, Query(max_length=100)]
 OfSegment = Annotated[str, Query(max_length=100)]
@@ -626,6 +626,6 @@ def close_arm(visit: Visited, form: Sent) -> Response:
 @allow("admin", "operator")
 def unmask(visit: Visited, allocation: AllocationId, form: Sent) -> Response:
     """Show the name of the arm of one allocation, on this page only."""
-    said = {"reason": form.reason, "category": form.one("category"), "role": visit.caller.role}
-    slot = visit.change(visit.trial.unmask, form, allocation, **said)
+    about = {"reason": form.reason, "category": form.one("category"), "role": visit.caller.role}
+    slot = visit.change(visit.trial.unmask, form, allocation, **about)
     return visit.page("unmasked.html.j2", slot=slot, code=visit.trial.codes[str(slot.arm)])
