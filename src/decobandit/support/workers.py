@@ -21,7 +21,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from contextvars import ContextVar
 from threading import Event, Lock
@@ -111,13 +111,10 @@ class Pool:
 
     def map(self, work: Callable[..., T], *items: Iterable[Any]) -> list[T]:
         """Return work(item, ...) of every item, in order."""
-        return list(self._results(work, *items))
+        return list(self.each(work, *items))
 
-    def each(self, work: Callable[[S], T], items: Sequence[S]) -> Iterator[T]:
-        """Yield work(item) of every item, in order."""
-        return self._results(work, items)
-
-    def _results(self, work: Callable[..., T], *items: Iterable[Any]) -> Iterator[T]:
+    def each(self, work: Callable[..., T], *items: Iterable[Any]) -> Iterator[T]:
+        """Yield work(item, ...) of every item, in order."""
         calls = zip(*items, strict=False)
         if self._executor is None:
             return (work(*call) for call in calls)
@@ -152,13 +149,7 @@ class Pool:
         if self._executor is None:
             return [work(item, step) for item in items]
         under_way = [self._executor.submit(work, item, step) for item in items]
-        left = set(under_way)
-        while left:
-            ended, left = wait(left, TELL_SECONDS, FIRST_COMPLETED)
-            for future in ended:
-                future.result()  # an error ends it
-            tell(Progress(what, done[0], total))
-        return [future.result() for future in under_way]
+        return list(_in_order(under_way, lambda: tell(Progress(what, done[0], total))))
 
     def submit(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """Start work in another thread."""
@@ -166,13 +157,16 @@ class Pool:
         return self._executor.submit(work, *args, **kwargs)
 
 
-def _in_order(under_way: list[Future[T]]) -> Iterator[T]:
-    """Yield results in order; cancel the rest after an error."""
+def _in_order(under_way: list[Future[T]], report: Callable[[], None] = lambda: None) -> Iterator[T]:
+    """Yield results in order, with reports on the way; cancel the rest after an error."""
     try:
         for future in under_way:
             while not future.done():  # a signal just before a wait without end would not be heard
                 wait([future], TELL_SECONDS)
-            yield future.result()
+                report()
+            result = future.result()
+            report()
+            yield result
     finally:
         for future in under_way:
             future.cancel()
