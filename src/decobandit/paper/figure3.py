@@ -143,6 +143,8 @@ def _panel(points: Sequence[Point], arms: int, axis: str) -> Panel:
         style = OPTIMUM if policy == "optimum" else policy_style(policy)
         width, opacity = (4.0, 0.5) if policy == WIDE_LINE else (1.3, 1.0)
         curves.append(Series(policy, style, at, regret, 2.0 * errors, "curve", width, opacity))
+        if axis == "horizon":  # each is a simulation of its own
+            curves.append(Series(policy, style, at, regret, kind="points", width=3.5))
     return Panel(f"{arms} arms", tuple(curves))
 
 

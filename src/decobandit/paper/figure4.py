@@ -144,6 +144,7 @@ def plot(sizes: Sizes, points: Sequence[Point]) -> Figure:
             numbers = np.array([(p.arms, p.regret, p.error) for p in curve], float)
             at, regret, errors = numbers.reshape(-1, 3).T
             curves.append(Series(what, style, at, regret, 2.0 * errors))
+            curves.append(Series(what, style, at, regret, kind="points", width=3.5))
         panels.append(Panel(f"horizon {horizon}", tuple(curves)))
     return matplotlib_chart(Chart("Expected regret, ± 2 s.e.", "number of arms", tuple(panels)))
 
