@@ -361,7 +361,6 @@ class NewTrial:
         max_open: int | None = None,
         max_cancelled: int | None = None,
     ) -> None:
-        """As `create_trial`."""
         if seed is not None and seed < 0:
             raise TrialError(f"seed: {seed} is not allowed; must be zero or more", field="seed")
         self.seed = secrets.randbits(32) if seed is None else seed
