@@ -46,6 +46,7 @@ def run() -> list[Row]:
             "CPU s",
             5.0,
         ),
+        *equal_thousand(),
         three_arms(),
         *beside_c(),
         adaptr(),
@@ -60,6 +61,30 @@ def two_arms(policy: str, pulls: int) -> Characteristics:
     if not found.exact:
         raise AssertionError(f"{policy} of two arms and {pulls} pulls: simulated")
     return found
+
+
+def equal_thousand() -> list[Row]:
+    """Exact trials of 1,000 pulls in permuted blocks, with looks that stop them early."""
+    problem, rows = Problem.uniform(arms=2, horizon=1000), []
+    for kind in ("posterior", "conditional", "unconditional"):
+        design = Design(
+            policies=["equal"],
+            control="arm-1",
+            block=4,
+            looks={"first": 50, "every": 50},
+            stop={"superiority": 0.99, "futility": 0.05},
+            test={"kind": kind},
+            scenarios=[{"name": "truth", "truth": TRUTH}],
+        )
+
+        def computed(design: Design = design) -> None:
+            (found,) = operating_characteristics(problem, design).scenarios[0].policies
+            if not found.exact:
+                raise AssertionError("1,000 pulls of equal allocation: simulated")
+
+        what = f"design: equal in blocks, 2 arms x 1,000, {kind} test, exact"
+        rows.append(at_most(what, _seconds(computed), "CPU s", 120.0))
+    return rows
 
 
 def three_arms() -> Row:

@@ -9,7 +9,10 @@ from decobandit.joint import optimum
 from .plain_two_arms import plain_two_arms
 from .rows import Row, at_most, best_times
 
-OPTIMA = ((15, 20, 2.0), (5, 40, 60.0), (3, 100, 120.0), (2, 500, 5.0), (2, 1000, 180.0))
+OPTIMA = (
+    *((15, 20, 2.0), (5, 40, 60.0), (3, 100, 120.0), (3, 250, 180.0)),
+    *((2, 500, 5.0), (2, 1000, 180.0), (2, 2000, 180.0)),
+)
 BESIDE = 200  # horizon at which the plain two-arm program runs
 
 

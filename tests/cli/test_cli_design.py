@@ -115,6 +115,20 @@ def test_tables_say_what_a_null_is_and_what_was_calibrated(file: Path) -> None:
     assert "at most 0.1" in result.stdout
 
 
+def test_inference_is_printed_where_it_is_asked_for(file: Path) -> None:
+    words = ["design", str(file), "--draws", "100", "--policy", "thompson"]
+    assert "estimates" not in CliRunner().invoke(app, words).stdout.partition("--json")[0]
+    result = CliRunner().invoke(app, [*words, "--inference"], env={"COLUMNS": "80"})
+    assert result.exit_code == 0, result.output
+    assert "thompson: estimates and 95% intervals" in result.stdout
+    assert re.search(r"weighted +control", result.stdout)
+    assert "thompson: left out: odds ratio, p-value" in result.stdout
+    assert max(map(len, result.stdout.splitlines())) <= 80
+    result = CliRunner().invoke(app, [*words, "--inference", "--power", "0.8"])
+    assert result.exit_code == 2
+    assert "--inference" in result.output
+
+
 def run(*words: object) -> str:
     result = CliRunner().invoke(app, [str(word) for word in words])
     assert result.exit_code == 0, result.output

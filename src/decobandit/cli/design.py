@@ -190,22 +190,21 @@ def print_design(result: designs.DesignResult) -> None:
     _print_inference(result)
     simulated = any(not row.exact for one in result.scenarios for row in one.policies)
     if simulated:
-        print(
-            f"±: one standard error; {result.design.draws:,} trials, seed {result.design.seed}; "
-            "numbers without it are exact"
-        )
+        print(f"±: one standard error; {result.design.draws:,} trials, seed {result.design.seed}")
+        print("numbers without it are exact")
     what = "better than control" if result.design.control is not None else "best"
     by = VALUES[result.design.compare]
-    print(f"power, type I error: some arm is declared {what}, by the {by}")
-    print(f"best declared: a best arm that is {what}; wrong declared: one that is not")
-    print(f"select best: a best arm has the largest posterior {by} at the end")
+    print(f"power, type I error: some arm is declared {what}")
+    print(f"best declared: a best arm that is {what}; wrong declared: not so")
+    print("select best: P(the best arm of the posterior at the end is a best one)")
+    print(f"arms are compared by the {by}")
     print("predictable: share of allocations that are guessed from all earlier outcomes")
     print("--json has bias and RMSE of the estimates too")
     for one in result.calibration:
         error = "exact" if one.exact else f"± {one.type_one_error_se:.4f} on fresh draws"
         sure = "" if one.confidence is None else f" with {one.confidence:.0%} confidence"
         print(
-            f"{one.policy}: {one.what} = {one.threshold:.6f}, type I error "
+            f"{one.policy}: {one.what} = {one.threshold:.6f}, type I error\n  "
             f"{one.type_one_error:.4f} {error} (scenario {one.scenario!r}; "
             f"at most {one.alpha}{sure})"
         )
@@ -247,7 +246,7 @@ def _print_inference(result: designs.DesignResult) -> None:
             title = f"{scenario.name}, {row.policy}: estimates and 95% intervals"
             print_table(title, INFERENCE, inference_rows(row), text=INFERENCE[:2], narrow=True)
     reasons = {
-        f"{row.policy}: {methods} left out: {reason}": None
+        f"{row.policy}: left out: {methods}\n  {reason}": None
         for _, row in rows
         for methods, reason in row.inference_left_out.items()
     }
