@@ -4,9 +4,11 @@ import os
 import threading
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from decobandit.support import files, write_whole
+from decobandit.support import files, write_table, write_whole
+from helpers.program import deco
 
 SRC = Path(__file__).parents[2] / "src" / "decobandit"
 
@@ -66,3 +68,27 @@ def test_result_files_are_written_in_one_place() -> None:
     found = {path.name for path, text in sources.items() if any(way in text for way in ways)}
     # a backup is a copy that SQLite makes, and moved into place when it was checked
     assert found == {"files.py", "verification.py"}
+
+
+def test_a_latex_table_has_all_cells_and_escapes_words(tmp_path: Path) -> None:
+    file = tmp_path / "table.tex"
+    columns = {"policy": ["a_b", "50%"], "value": np.array([0.25, 1 / 3]), "error": [None, 2]}
+    write_table(columns, file)
+    assert file.read_text(encoding="utf-8").splitlines() == [
+        r"\begin{tabular}{lrr}",
+        r"\toprule",
+        r"policy & value & error \\",
+        r"\midrule",
+        r"a\_b & 0.25 & -- \\",
+        r"50\% & 0.333333 & 2 \\",
+        r"\bottomrule",
+        r"\end{tabular}",
+    ]
+
+
+def test_the_program_writes_simulated_policies_as_latex(tmp_path: Path) -> None:
+    file = tmp_path / "table.tex"
+    words = ["--arms", 2, "--horizon", 5, "--draws", 20, "--policy", "equal", "--policy", "greedy"]
+    assert deco("simulate", *words, "--out", file).code == 0
+    lines = file.read_text(encoding="utf-8").splitlines()
+    assert [line.split(" & ")[0] for line in lines[4:6]] == ["equal", "greedy"]

@@ -119,7 +119,7 @@ def simulate(
     """Simulate policies on common random numbers."""
     output.say_unruled(chosen.rules, as_json)
     output.refuse_segments(chosen.context.problem, out=out, episodes=episodes)
-    if out is not None:
+    if out is not None and out.suffix.lower() not in output.LATEX:
         _check_regret(chosen.context.problem)
     with support.show_progress() as report:
         comparison = bounds.compare_by_simulation(
@@ -143,7 +143,15 @@ def simulate(
         return
     output.save_table(episodes, partial(comparison.simulation.columns, "episodes"))
     title = f"Expected regret: {comparison.simulation.problem.described()}"
-    output.draw_either(out, partial(figures.regret_figure, comparison.simulation), title)
+    figure = partial(figures.regret_figure, comparison.simulation)
+    output.draw_either(out, figure, title, lambda: _columns_of_papers(comparison))
+
+
+def _columns_of_papers(comparison: bounds.SimulatedComparison) -> support.Columns:
+    """Return values, regret and paired differences, without settings."""
+    names = ["policy", *(f"{x}{e}" for x in ("value", "regret", "difference") for e in ("", "_se"))]
+    every = comparison.columns()
+    return {name: every[name] for name in names if name in every}
 
 
 def _check_regret(problem: problems.Problem) -> None:

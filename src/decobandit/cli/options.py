@@ -12,7 +12,7 @@ from typer.core import TyperCommand, TyperGroup
 from ..policies.names import POLICIES
 from ..problem.tie_rules import TIE_RULES, TieRule, tie_rule
 from ..support import InvalidArgument
-from .output import check_drawing
+from .output import check_drawing, check_drawing_or_table
 
 if TYPE_CHECKING:
     from ..problem import BetaBernoulli
@@ -171,7 +171,8 @@ PullsColumn = Annotated[str, shown("NAME", "Column with the number of pulls.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 DRAWINGS = ".png, .svg, .pdf, interactive .html."
 OutFigure = Annotated[
-    Path | None, shown("FILE", f"Regret figure: {DRAWINGS}", callback=check_drawing)
+    Path | None,
+    shown("FILE", "Regret: .png, .svg, .pdf, .html; table: .tex.", callback=check_drawing_or_table),
 ]
 OutDrawing = Annotated[Path | None, shown("FILE", f"Figure: {DRAWINGS}", callback=check_drawing)]
 DATABASE = "SQLite file or postgresql:// URL."

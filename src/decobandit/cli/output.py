@@ -121,6 +121,7 @@ def said_of(bound: bounds.BoundValue) -> str:
 FIGURES = (".png", ".svg", ".pdf")
 PAGES = (".html",)
 TABLES = (".csv", ".parquet")
+LATEX = (".tex",)
 
 
 def check_writable(path: Path | None) -> Path | None:
@@ -175,6 +176,7 @@ def write_report(path: Path, page: str) -> None:
 
 
 check_drawing = ending_in(*FIGURES, *PAGES)
+check_drawing_or_table = ending_in(*FIGURES, *PAGES, *LATEX)
 
 
 def check_table(path: Path | None) -> Path | None:
@@ -225,8 +227,18 @@ def draw(
         written("figure", out)
 
 
-def draw_either(out: Path | None, figure: Callable[..., Any], title: str) -> None:
-    """Write the figure of a function with the keyword `interactive`, as figure or page."""
+def draw_either(
+    out: Path | None,
+    figure: Callable[..., Any],
+    title: str,
+    columns: Callable[[], support.Columns] | None = None,
+) -> None:
+    """Write the figure of a function with the keyword `interactive`, as figure or page.
+
+    `columns`: of the table that is written where the name of the file is that of LaTeX.
+    """
+    if out is not None and columns is not None and out.suffix.lower() in LATEX:
+        return save_table(out, columns)
     draw(out, figure, lambda: figures.figure_page(figure(interactive=True), title))
 
 

@@ -120,7 +120,8 @@ def show(
         if path is not None:
             save(rows, path)
             output.written("table", path)
-    output.draw_either(out, partial(figures.study_figure, rows, collected.name), collected.name)
+    figure = partial(figures.study_figure, rows, collected.name)
+    output.draw_either(out, figure, collected.name, collected.columns)
     if as_json:
         output.print_json(
             {

@@ -130,15 +130,16 @@ def _parquet(path: str) -> Any:
 
 
 def write_table(columns: Columns, path: str | Path) -> None:
-    """Write columns as CSV, or as Parquet where the name says so.
+    """Write columns as CSV, or as Parquet or LaTeX where the name says so.
 
     In CSV numbers are written so that reading them back is exact, and a text that a spreadsheet
     would compute has an apostrophe in front.
     """
-    if Path(path).suffix.lower() != ".parquet":
-        write_whole(path, csv_of(columns).encode())
-    else:
+    ending = Path(path).suffix.lower()
+    if ending == ".parquet":
         write_parquet(columns, path)
+    else:
+        write_whole(path, (latex_of if ending == ".tex" else csv_of)(columns).encode())
 
 
 def write_parquet(columns: Columns, path: str | Path) -> None:
@@ -158,6 +159,30 @@ def csv_of(columns: Columns) -> str:
     writer.writerow(map(harmless, columns))
     writer.writerows(zip(*map(_cells, columns.values()), strict=True))
     return text.getvalue()
+
+
+_LATEX = str.maketrans(
+    {sign: f"\\{sign}" for sign in "&%$#_{}"}
+    | {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}"}
+)
+
+
+def latex_of(columns: Columns) -> str:
+    """Return columns as a LaTeX table for the package booktabs; numbers have six digits."""
+
+    def cell(value: object) -> str:
+        text = f"{value:.6g}" if isinstance(value, float) else str(value)
+        return "--" if value is None else text.translate(_LATEX)
+
+    values = [
+        column.tolist() if isinstance(column, np.ndarray) else column for column in columns.values()
+    ]
+    words = ["l" if any(isinstance(x, str) for x in column) else "r" for column in values]
+    rows = [" & ".join(map(cell, row)) + r" \\" for row in zip(*values, strict=True)]
+    head = " & ".join(map(cell, columns)) + r" \\"
+    begin = rf"\begin{{tabular}}{{{''.join(words)}}}"
+    lines = [begin, r"\toprule", head, r"\midrule", *rows, r"\bottomrule", r"\end{tabular}", ""]
+    return "\n".join(lines)
 
 
 def _cells(column: Column) -> list[object]:
