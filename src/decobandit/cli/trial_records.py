@@ -121,7 +121,12 @@ def replay(
     _check_one(trial, file)
     if trial is None and file is None:
         raise typer.BadParameter("give a trial, or --export and a file")
-    print_result(result := _replayed(trial, file, db), as_json, _print_replay)
+    if file is not None:
+        result = trials.replay_export(_exported(file))
+    else:
+        with opened(str(trial), db=db) as here:
+            result = here.replay()
+    print_result(result, as_json, _print_replay)
     end_with(result.ok)
 
 
@@ -154,13 +159,6 @@ def _checks(
             compared = check_checkpoint(*signed, checks, store=store, every_trial=trial is None)
         with_people = trial is None or signed is not None
         return checks, compared, trials.people_log(store) if with_people else None
-
-
-def _replayed(trial: str | None, file: Path | None, db: str | None) -> trials.Replay:
-    if trial is None and file is not None:
-        return trials.replay_export(_exported(file))
-    with opened(str(trial), db=db) as here:
-        return here.replay()
 
 
 def _exported(file: Path) -> Any:

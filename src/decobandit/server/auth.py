@@ -116,7 +116,9 @@ class Identify(HttpMiddleware):
         guard, state = self.guard, scope.setdefault("state", {})
         state["principal"], state["recorder"] = None, guard.recorder
         try:
-            if guard.auth and guard.tokens.stale and _has_credentials(Headers(scope=scope)):
+            headers = Headers(scope=scope)
+            has_credentials = "authorization" in headers or cookie_of(headers) is not None
+            if guard.auth and guard.tokens.stale and has_credentials:
                 await self._refresh()
             state["principal"] = guard.identify(scope)
             await self.app(scope, receive, send)
@@ -133,10 +135,6 @@ class Identify(HttpMiddleware):
                 )
         except TimeoutError:
             raise database_silent() from None
-
-
-def _has_credentials(headers: Headers) -> bool:
-    return "authorization" in headers or cookie_of(headers) is not None
 
 
 @dataclass(frozen=True)
