@@ -57,12 +57,10 @@ def test_a_trial_from_its_beginning_to_its_end(db: Path, tmp_path: Path) -> None
     assert (full.code, full.out) == (2, "")
     assert full.err == "deco: error: every slot of the trial is in use\n"
     assert deco("trial", "verify", "pilot", "--db", db, "--json").json["ok"]
-    assert deco("trial", "replay", "pilot", "--db", db, "--json").json == {
-        "trial": status["id"],
-        "ok": True,
-        "decisions": 4,
-        "differences": [],
-    }
+    replay = deco("trial", "replay", "pilot", "--db", db, "--json").json
+    assert (replay["trial"], replay["ok"]) == (status["id"], True)
+    assert (replay["decisions"], replay["differences"]) == (4, [])
+    assert replay["made_by"] == [f"4 by {replay['recomputed_by']}"]
     deco("trial", "export", "pilot", "--db", db, "--out", tmp_path / "rows.csv")
     with (tmp_path / "rows.csv").open(encoding="utf-8") as file:
         assert [row["outcome"] for row in csv.DictReader(file)] == ["1", "0", "0", "1"]
