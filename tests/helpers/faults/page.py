@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 
-from helpers.faults.campaign import POSTGRESQL, SQLITE, Tally
+from helpers.faults.campaign import POSTGRESQL, SQLITE, WRITE_AHEAD, Tally
 from helpers.faults.history import OK, READS, REFUSED, UNKNOWN, WRITES
 
 PAGE = Path(__file__).parents[3] / "docs" / "reliability.md"
@@ -33,7 +33,8 @@ KINDS = (
 
 def figures(tally: Tally) -> str:
     """The run as Markdown."""
-    databases = [name for name in (SQLITE, POSTGRESQL) if any(d == name for d, _ in tally.faults)]
+    every = (SQLITE, WRITE_AHEAD, POSTGRESQL)
+    databases = [name for name in every if any(d == name for d, _ in tally.faults)]
     names = sorted({kind for _, kind in tally.faults})
     faults = [
         [name, *(f"{tally.faults[database, name]:,}" for database in databases)] for name in names
