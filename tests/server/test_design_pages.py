@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from decobandit import Design, operating_characteristics
-from decobandit.problem import designed_from_dict
+from decobandit.problem import Rules, designed_from_dict
 from decobandit.problem.problem_files import parse_tree
 from decobandit.server.pages.plan_form import Draft
-from decobandit.trials import open_trial
+from decobandit.trials import create_trial, open_trial
 from helpers.design_pages import FILE
 from helpers.page_browser import Browser, Elements, Page
 from helpers.web_client import Site
@@ -306,6 +306,23 @@ draws = 100
 name = "one"
 truth = [[0.5, 0.25, 0.25], 2.0]
 """
+
+
+def test_results_have_looks_rules_and_an_axis_that_fits(site: Site) -> None:
+    table = {"arms": [{"name": "a"}, {"name": "b"}], "horizon": 40}
+    problem, _ = designed_from_dict(table)
+    rules = Rules(control="a", looks={"first": 20, "every": 10}, stop={"superiority": 0.9999})
+    trial = create_trial(problem, name="looked", policy="equal", design=rules, db=site.store)
+    for _ in range(40):
+        slot = trial.ask()
+        trial.tell(slot.id, int(slot.stage % 4 > 0))
+    page = Browser(site, "viewer").get(f"/trials/{trial.id}/results").text
+    assert "<h2>Looks</h2>" in page
+    assert "<h2>Rules</h2>" in page
+    assert "after 20 outcomes, then every 10" in page
+    (begin,) = re.findall(r"The axis begins at ([0-9.]+), not at 0", page)
+    lows = [one.credible_interval[0] for one in trial.report().arms if one.credible_interval]
+    assert 0.0 < float(begin) < min(lows)
 
 
 def test_a_batch_is_typed_and_is_the_problem_of_the_trial(site: Site) -> None:

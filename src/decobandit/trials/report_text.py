@@ -86,7 +86,7 @@ def trial_page(report: TrialReport) -> str:
         best_bound=digits(report.best_bound, 3) + ("" if kind is None else f" ({MEANINGS[kind]})"),
         results=results(report),
         segments=[(one.name, segment_results(report, one)) for one in report.segments],
-        looks=_looks(report),
+        looks=looks(report),
         inference=inference_rows(report),
         inference_titles=INFERENCE,
         no_inference=inference_left_out(report),
@@ -202,6 +202,7 @@ def results(report: TrialReport, *, notes: bool = True) -> Markup:
         for position, arm in sorted(numbered, key=lambda one: one[0])
     ]
     binary, by_outcome = _is_binary(report), _rule(report, "compare") == "outcome"
+    axis = _axis(rows, binary)
     quantity = "success probability" if binary else "mean outcome"
     label = f"Posterior mean and 95% credible interval of the {quantity} of each arm"
     return html.render_parts(
@@ -211,7 +212,8 @@ def results(report: TrialReport, *, notes: bool = True) -> Markup:
         tables=result_tables(report),
         binary=binary,
         drawn=len(rows),
-        figure=interval_figure(rows, label=label, axis=quantity, x=_axis(rows, binary)),
+        figure=interval_figure(rows, label=label, axis=quantity, x=axis),
+        cut=None if axis[0] <= 0.0 else f"{axis[0]:.3g}",
         on_record=ON_RECORD,
         value="mean outcome of the arm" if by_outcome else "expected reward of a pull of the arm",
     )
@@ -236,20 +238,19 @@ def segment_results(report: TrialReport, segment: SegmentReport) -> list[Markup]
         f"Dropped at looks: {', '.join(segment.dropped)}." if segment.dropped else "",
     ]
     texts = [html.paragraph(text) for text in sentences if text]
-    return [*texts, results(one, notes=False), _looks(one)]
+    return [*texts, results(one, notes=False), looks(one)]
 
 
 _SHOWN_OF_SEGMENT = ("arms", "looks", "declared", "stopped", "dropped")
 
 
 def _axis(rows: Sequence[Interval], binary: bool) -> tuple[float, float]:
-    """Return the ends of the axis: 0 and 1 for success probabilities, else the data and 5%."""
-    if binary:
-        return 0.0, 1.0
+    """Return the ends of the axis: the data and 5%; of success probabilities within 0 and 1."""
     points = [x for row in rows for x in (row.low, row.high, row.other) if x is not None]
     low, high = min(points), max(points)
     room = 0.05 * (high - low) or 0.5
-    return low - room, high + room
+    ends = low - room, high + room
+    return (max(0.0, ends[0]), min(1.0, ends[1])) if binary else ends
 
 
 def look_columns(report: TrialReport) -> tuple[list[str], list[list[str]]]:
@@ -263,7 +264,8 @@ def look_columns(report: TrialReport) -> tuple[list[str], list[list[str]]]:
     return arms, rows
 
 
-def _looks(report: TrialReport) -> Markup:
+def looks(report: TrialReport) -> Markup:
+    """Return the table of looks; empty without any."""
     if not report.looks:
         return Markup("")
     arms, looks = look_columns(report)
@@ -271,6 +273,14 @@ def _looks(report: TrialReport) -> Markup:
     return html.render_parts(
         "trial_looks.html.j2", arms=arms, looks=looks, control=control, compared_by=value
     )
+
+
+def rules_of_trial(report: TrialReport) -> list[Markup]:
+    """Return the rules of the design that the trial obeys; none without a design."""
+    if report.rules is None:
+        return []
+    rules = Rules(**report.rules)
+    return [html.render_part("facts", rule_facts(rules)), stopping(rules)]
 
 
 def shares(report: TrialReport) -> list[Markup]:

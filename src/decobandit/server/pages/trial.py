@@ -28,6 +28,8 @@ from ...trials.report import posteriors_of
 from ...trials.report_text import (
     ON_RECORD,
     declared,
+    looks,
+    rules_of_trial,
     segment_results,
     shares,
     state_of,
@@ -553,6 +555,8 @@ def result_cards(report: trials.TrialReport) -> dict[str, Any]:
         "summary": " ".join(filter(None, [state_of(report), declared(report)])),
         "results": result_table(report),
         "segments": [(one.name, segment_results(report, one)) for one in report.segments],
+        "looks": looks(report),
+        "rules": rules_of_trial(report),
         "shares": shares(report),
     }
 
