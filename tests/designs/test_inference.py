@@ -235,7 +235,7 @@ def test_coefficients_are_those_of_all_paths() -> None:
         if other is None:
             continue
         code = ((n0 << 20) + n1 << 20) + g0 + g1
-        own = {g: w for c, g, w in zip(law.given, law.good, law.weight, strict=True) if c == code}
+        own = {g: w for c, g, w in zip(law.codes, law.good, law.weight, strict=True) if c == code}
         assert own[g1] - own[g1 - 1] == pytest.approx(log(weight / other), abs=1e-9)
 
 

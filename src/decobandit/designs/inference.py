@@ -134,7 +134,7 @@ def confidence_sequence(
 def _lower_end(x: Floats, alive: Flags) -> Floats:
     """Return the largest mean (R,) at which the bets that it is larger have won 2 / alpha.
 
-    The capital falls with the mean, so that the end is found by bisection.
+    The capital falls with the mean, so the end follows by bisection.
     """
     bets = _bets(x)
     goal = np.log(2.0 / (1.0 - LEVEL))
@@ -167,11 +167,11 @@ def weighted(course: Course, prior_means: Floats) -> dict[str, Estimates]:
     """
     drawn = course.probabilities > 0.0
     e = np.where(drawn, course.probabilities, 1.0)
-    made = course.pulls > 0
+    pulled = course.pulls > 0
     pulls = np.cumsum(course.pulls, axis=1) - course.pulls
     totals = np.cumsum(course.totals, axis=1) - course.totals
     guess = (prior_means + totals) / (1.0 + pulls)
-    augmented = guess + np.where(made, (course.totals - guess) / e, 0.0)
+    augmented = guess + np.where(pulled, (course.totals - guess) / e, 0.0)
     never = (course.pulls.sum(axis=1) == 0) | (drawn.sum(axis=1) < 2)
     none = np.full(never.shape, np.nan)
 
@@ -183,7 +183,7 @@ def weighted(course: Course, prior_means: Floats) -> dict[str, Estimates]:
         return average, np.sqrt(squares.sum(axis=1)) / total
 
     stages = drawn.astype(float)
-    ipw, _ = mean(np.where(made, course.totals / e, 0.0), stages)
+    ipw, _ = mean(np.where(pulled, course.totals / e, 0.0), stages)
     aipw, _ = mean(augmented, stages)
     centre, error = mean(augmented, np.where(drawn, np.sqrt(e), 0.0))
     wide = _normal_quantile() * error
@@ -212,7 +212,7 @@ class OddsRatioLaw:
     """
 
     arm: int
-    given: Ints  # (S,) code of pulls and good outcomes, ascending
+    codes: Ints  # (S,) code of pulls and good outcomes, ascending
     good: Ints  # (S,) good outcomes of the arm, ascending where the code is the same
     weight: Floats  # (S,) logarithm of C, up to a term of the code
 
@@ -229,25 +229,25 @@ class OddsRatioLaw:
         codes, place = np.unique(
             np.column_stack([_code(pulls, good), good[:, self.arm]]), axis=0, return_inverse=True
         )
-        found = self._of_states(codes[:, 0], codes[:, 1])
-        return Estimates(*(column[place.reshape(-1)] for column in found))
+        results = self._of_states(codes[:, 0], codes[:, 1])
+        return Estimates(*(column[place.reshape(-1)] for column in results))
 
-    def _of_states(self, code: Ints, seen: Ints) -> Estimates:
-        first = np.searchsorted(self.given, code)
-        size = np.searchsorted(self.given, code, side="right") - first
+    def _of_states(self, code: Ints, observed: Ints) -> Estimates:
+        first = np.searchsorted(self.codes, code)
+        size = np.searchsorted(self.codes, code, side="right") - first
         every = np.arange(size.max(initial=1))
         there = every < size[:, None]
-        at = np.minimum(first[:, None] + every, len(self.given) - 1)
+        at = np.minimum(first[:, None] + every, len(self.codes) - 1)
         good = np.where(there, self.good[at], 0)
         weight = np.where(there, self.weight[at], -np.inf)
         last = first + np.maximum(size, 1) - 1
         inside = size > 0
-        is_least = inside & (seen == self.good[np.minimum(first, len(self.good) - 1)])
-        is_most = inside & (seen == self.good[np.minimum(last, len(self.good) - 1)])
+        is_least = inside & (observed == self.good[np.minimum(first, len(self.good) - 1)])
+        is_most = inside & (observed == self.good[np.minimum(last, len(self.good) - 1)])
 
         def root(tail: float, above: bool) -> Floats:
             """Return the log odds ratio at which P(as many or more, or fewer) is `tail`."""
-            beyond = there & (good >= seen[:, None] if above else good <= seen[:, None])
+            beyond = there & (good >= observed[:, None] if above else good <= observed[:, None])
             return _bisected(weight, good, beyond, tail, above)
 
         tail = (1.0 - LEVEL) / 2.0
@@ -324,17 +324,17 @@ def estimates_of(
     ).sum(axis=2)
     rate = np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
     low, high = _clopper_pearson(sums, counts) if problem.is_binary else (none, none)
-    found = {"observed": Estimates(rate, low, high)}
+    results = {"observed": Estimates(rate, low, high)}
     if "sequence" not in reasons:
         low, high = none.copy(), none.copy()
         for k, model in enumerate(models):
             rows = course.outcomes[:, k], counts[:, k]
             low[:, k], high[:, k] = confidence_sequence(*rows, model.mean_range)
-        found["sequence"] = Estimates(none, low, high)
+        results["sequence"] = Estimates(none, low, high)
     if WEIGHTED not in reasons:
         means = [float(model.mean(np.array(model.initial(), dtype=float))) for model in models]
-        found |= weighted(course, np.array(means))
-    return found
+        results |= weighted(course, np.array(means))
+    return results
 
 
 def _clopper_pearson(good: Floats, pulls: Ints) -> tuple[Floats, Floats]:
@@ -362,8 +362,8 @@ def check_inference(
     course = Course.joined(courses)
     means, names = truth_values(problem, truth), [arm.name for arm in problem.arms]
     rows = [
-        _checked(method, names[k], Estimates(*(column[:, k] for column in found)), means[k])
-        for method, found in estimates_of(policy, course, reasons).items()
+        _checked(method, names[k], Estimates(*(column[:, k] for column in results)), means[k])
+        for method, results in estimates_of(policy, course, reasons).items()
         for k in range(problem.n_arms)
     ]
     if EXACT not in reasons:
@@ -372,24 +372,24 @@ def check_inference(
         if ((p > 0.0) & (p < 1.0)).all():
             odds = p / (1.0 - p)
             ratio = odds[exact.arm] / odds[1 - exact.arm]
-            found = exact.odds_ratio(ends.pulls, ends.stats[:, :, 0].astype(np.int64))
-            rows.append(_checked("odds ratio", names[exact.arm], found, ratio))
+            results = exact.odds_ratio(ends.pulls, ends.stats[:, :, 0].astype(np.int64))
+            rows.append(_checked("odds ratio", names[exact.arm], results, ratio))
         if null and "p-value" not in reasons:
             rows.append(_p_value_check(names[exact.arm], exact.p_values(ends)))
     return tuple(rows), reasons
 
 
-def _checked(method: str, arm: str, found: Estimates, truth: float) -> InferenceCheck:
+def _checked(method: str, arm: str, results: Estimates, truth: float) -> InferenceCheck:
     """Return bias and coverage of estimates and intervals, (E,) each, of one quantity."""
-    estimated, bounded = ~np.isnan(found.estimate), ~np.isnan(found.low)
+    estimated, bounded = ~np.isnan(results.estimate), ~np.isnan(results.low)
     bias = bias_se = below = coverage = coverage_se = width = None
     if estimated.any():
-        off = found.estimate[estimated] - truth
+        off = results.estimate[estimated] - truth
         below = float((off < 0.0).mean() + 0.5 * (off == 0.0).mean())
         if method != "odds ratio" and len(off) > 1:  # its mean may be infinite
             bias, bias_se = mean_and_error(off)
     if bounded.any():
-        low, high = found.low[bounded], found.high[bounded]
+        low, high = results.low[bounded], results.high[bounded]
         covered = np.asarray((low <= truth) & (truth <= high)).mean()
         coverage, coverage_se = float(covered), float(chance_se(np.asarray(covered), len(low)))
         width = None if method == "odds ratio" else float(np.mean(high - low))

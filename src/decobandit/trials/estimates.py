@@ -42,36 +42,36 @@ def inference_of(
         return (), {"all methods": "arms change while they are not pulled"}
     policy = decider.ruled
     slots = [slot for slot in ledger.allocations.values() if slot.holds_slots]
-    told = [slot for slot in slots if slot.told == slot.size]
+    complete = [slot for slot in slots if slot.told == slot.size]
     reasons = left_out(policy, MAX_TRIAL_PULLS)
     if "all methods" in reasons:
         return (), reasons
     if ledger.arm_changes:
         reasons |= dict.fromkeys((WEIGHTED, EXACT), "arms joined or left")
-    probabilities = _probabilities(ledger, told)
+    probabilities = _probabilities(ledger, complete)
     if probabilities is None:
         reasons.setdefault(WEIGHTED, "the log lacks probabilities of arms that were not chosen")
-        probabilities = np.zeros((len(told), ledger.problem.n_arms))
+        probabilities = np.zeros((len(complete), ledger.problem.n_arms))
     outcomes = _outcomes(ledger)
     if outcomes is None:
         reasons.setdefault("sequence", "only sums of several outcomes are on record")
     if EXACT not in reasons:
         if ledger.waited:
             reasons[EXACT] = "arms were allocated while outcomes were pending"
-        elif not over or len(told) < len(slots):
+        elif not over or len(complete) < len(slots):
             reasons[EXACT] = AT_END
-    course = _course(ledger, told, probabilities, outcomes)
+    course = _course(ledger, complete, probabilities, outcomes)
     names, rows = [arm.name for arm in ledger.problem.arms], list[Inference]()
-    for method, found in estimates_of(policy, course, reasons).items():
+    for method, results in estimates_of(policy, course, reasons).items():
         if method != "observed":  # with its intervals among the results by arm
-            rows += [_row(method, name, found, k) for k, name in enumerate(names)]
+            rows += [_row(method, name, results, k) for k, name in enumerate(names)]
     if EXACT not in reasons:
         rows += _exact(ledger, policy, control, names, reasons)
     return tuple(rows), reasons
 
 
-def _row(method: str, arm: str, found: Estimates, k: int) -> Inference:
-    values = (float(column.reshape(-1)[k]) for column in found)
+def _row(method: str, arm: str, results: Estimates, k: int) -> Inference:
+    values = (float(column.reshape(-1)[k]) for column in results)
     return Inference(method, arm, *(x if np.isfinite(x) else None for x in values))
 
 
@@ -144,8 +144,8 @@ def _exact(
     )
     good = np.array([ledger.good])
     pulls = good + np.array([ledger.bad])
-    found = exact.odds_ratio(pulls, good, arm)
-    rows = [_row("odds ratio", names[arm], found, 0)]
+    results = exact.odds_ratio(pulls, good, arm)
+    rows = [_row("odds ratio", names[arm], results, 0)]
     if "p-value" not in reasons:
         none = np.zeros((1, 2), np.bool_)
         stats = np.stack([good, pulls - good], axis=2).astype(float)
@@ -157,6 +157,6 @@ def _exact(
 
 
 def _law(ledger: Ledger, policy: RuledPolicy) -> Exact:
-    """Follow the design of a trial; by tables of its own, as decisions may be under way."""
-    own = RuledPolicy(ledger.settings.make_policy(), policy.rules)
-    return Exact(own, follow(own, None))
+    """Follow the design of a trial; with separate tables, as decisions may be under way."""
+    separate = RuledPolicy(ledger.settings.make_policy(), policy.rules)
+    return Exact(separate, follow(separate, None))
