@@ -288,3 +288,22 @@ def test_pending_outcomes_leave_the_exact_methods_out(tmp_path: Path) -> None:
         "p-value": "the design has no control arm",
         "odds ratio, p-value": "arms were allocated while outcomes were pending",
     }
+
+
+def test_exact_methods_need_decisions_by_the_outcomes_on_record(tmp_path: Path) -> None:
+    trial = made(tmp_path, Problem.uniform(arms=2, horizon=3), policy="thompson")
+    method = "odds ratio, p-value"
+    first = trial.ask()
+    trial.tell(first.id, 1)
+    trial.correct(first.id, 0, reason="misread")  # before another arm was allocated by it
+    for _ in range(2):
+        slot = trial.ask()
+        trial.tell(slot.id, 1)
+    assert method not in trial.report().inference_left_out
+    trial.correct(slot.id, 0, reason="misread")
+    assert method not in trial.report().inference_left_out
+    trial.correct(first.id, 1, reason="misread")
+    assert trial.report().inference_left_out[method] == (
+        "outcomes were corrected after later arms had been allocated"
+    )
+    assert all(one.method != "odds ratio" for one in trial.report().inference)

@@ -58,6 +58,8 @@ def inference_of(
     if EXACT not in reasons:
         if ledger.waited:
             reasons[EXACT] = "arms were allocated while outcomes were pending"
+        elif ledger.revised:
+            reasons[EXACT] = "outcomes were corrected after later arms had been allocated"
         elif not over or len(complete) < len(slots):
             reasons[EXACT] = AT_END
     course = _course(ledger, complete, probabilities, outcomes)
@@ -138,10 +140,8 @@ def _exact(
     ledger: Ledger, policy: RuledPolicy, control: int, names: Sequence[str], reasons: dict[str, str]
 ) -> list[Inference]:
     """Return the odds ratio and the p-value of two arms."""
-    exact, arm = (
-        _EXACT.get_or_make(ledger.settings.tables_hash, lambda: _law(ledger, policy)),
-        1 - control,
-    )
+    exact = _EXACT.get_or_make(ledger.settings.tables_hash, lambda: _law(ledger, policy))
+    arm = 1 - control
     good = np.array([ledger.good])
     pulls = good + np.array([ledger.bad])
     results = exact.odds_ratio(pulls, good, arm)

@@ -114,6 +114,7 @@ class Ledger:
         self.courses: dict[str, Course] = {}  # by allocation
         self.probabilities: dict[str, list[float]] = {}  # of all arms, where logged
         self.waited = False  # whether arms were allocated while outcomes were pending
+        self.revised = False  # whether outcomes were corrected after they had led to allocations
         self.corrections: list[Correction] = []
         self.changes: list[Change] = []  # of the trial as a whole, and unmaskings
         self.refused = 0  # events
@@ -551,6 +552,7 @@ class Ledger:
         self._enter(slot)
         course = self.courses[slot.id]
         if event.kind == "corrected":
+            self.revised |= course.number < self.asks
             about = (event.by, event.at, data["reason"])
             for arm, _ in counts:
                 outcomes = (_recorded(before, arm, part.kinds), _recorded(slot, arm, part.kinds))
