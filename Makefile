@@ -63,10 +63,13 @@ test-faults: $(READY) ## strike trials with DECO_FAULTS faults (1000), check tha
 
 # deploy/compose.yaml reads deploy/.env; the digests are those of the registry on this day
 image: ## build the container image on a base named by its digest, and write the digests to deploy/.env
-	@for pair in BASE_IMAGE=$(BASE_IMAGE) POSTGRES_IMAGE=$(POSTGRES_IMAGE) NGINX_IMAGE=$(NGINX_IMAGE); do \
+	@umask 077; \
+	for pair in BASE_IMAGE=$(BASE_IMAGE) POSTGRES_IMAGE=$(POSTGRES_IMAGE) NGINX_IMAGE=$(NGINX_IMAGE); do \
 	  docker pull --quiet "$${pair#*=}" > /dev/null && \
 	  echo "$${pair%%=*}=$$(docker image inspect --format '{{index .RepoDigests 0}}' "$${pair#*=}")" || exit 1; \
-	done > deploy/.env
+	done > deploy/.env.new; \
+	grep -sv '^[A-Z]*_IMAGE=' deploy/.env >> deploy/.env.new; \
+	mv deploy/.env.new deploy/.env
 	docker build --build-arg "$$(sed -n 's/^BASE_IMAGE=/BASE=/p' deploy/.env)" --tag decobandit .
 
 # the report says which commit, packages and files the results are of
