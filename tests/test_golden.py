@@ -76,6 +76,19 @@ def test_a_replay_says_what_decisions_were_made_by(
     )
 
 
+@pytest.mark.parametrize("other", ["elsewhere", ["elsewhere"], None])
+def test_a_replay_of_a_log_by_another_program_names_its_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, other: object
+) -> None:
+    with open_store(tmp_path / "t.db") as store:
+        trial = create_trial(Problem.uniform(arms=2, horizon=6), policy="greedy", db=store)
+        monkeypatch.setattr(decider, "code_environment", lambda: other)
+        trial.ask()
+        replay = trial.replay()
+    assert replay.ok
+    assert replay.made_by == (f"1 by version {__version__}",)
+
+
 def test_packages_of_another_version_have_another_hash(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

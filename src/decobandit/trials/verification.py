@@ -288,7 +288,9 @@ def replayed(events: Sequence[Event]) -> Replay:
 
 def _origin(version: str, decision: Mapping[str, Any] | None = None) -> str:
     """Return what a decision was made by; without one, this program."""
-    by = code_environment() if decision is None else decision.get("environment", {})
+    by = code_environment() if decision is None else decision.get("environment")
+    if not isinstance(by, dict):  # a log that another program has written
+        return f"version {version}"
     return f"version {version}, packages {by.get('packages')}, {by.get('cpu')}"
 
 
