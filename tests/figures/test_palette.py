@@ -237,6 +237,18 @@ def test_all_others_have_a_colour_of_their_own_among_shares() -> None:
     assert boxes == lines  # as the legend says
 
 
+def test_twelve_arms_are_told_apart_among_shares() -> None:
+    names = [f"arm {k}" for k in range(12)]
+    drawn = share_figure(names, [(1, 24, [1.0 / 12] * 12)], label="shares")
+    boxes = re.findall(r'<rect [^>]*fill="(#\w{6})(\w*)"([^>]*)', drawn)
+    areas = {(colour, pale, "stroke-dasharray" in more) for colour, pale, more in boxes}
+    assert len(boxes) == len(areas) == 12
+    assert all(bool(pale) == dashed for _, pale, dashed in areas)
+    lines = re.findall(r'stroke="(#\w+)" stroke-width="4"([^>]*)', drawn)
+    legend = [(colour, "stroke-dasharray" in more) for colour, more in lines]
+    assert legend == [(colour, bool(pale)) for colour, pale, _ in boxes]  # as the areas
+
+
 def test_shares_of_few_allocations_are_counted_in_whole_ones() -> None:
     for last in (1, 2, 3, 7):
         drawn = share_figure(["a", "b"], [(1, last, [0.5, 0.5])], label="shares")

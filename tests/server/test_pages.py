@@ -1,5 +1,6 @@
 """The pages: who sees what, nothing of an operator's tells how a trial goes, names stay text."""
 
+import html
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -70,6 +71,17 @@ def test_every_page_is_in_the_table(site: Site, trial: Trial) -> None:
     }
     listed = {path.partition("?")[0] for path in pages_of(trial)}
     assert found == listed | OPEN_PAGES | {"/metrics"}  # which has tests of its own
+
+
+def test_the_reason_of_a_decision_is_shown_for_the_newest_allocation_only(site: Site) -> None:
+    trial = site.trial(NAMES)
+    slots = [trial.ask() for _ in range(3)]
+    page = html.unescape(Browser(site, "viewer").get(f"/trials/{trial.id}").text)
+    listed = page.partition("Pending outcomes</h2>")[2].partition("</section>")[0]
+    assert listed.count("<li>") == 3
+    assert all(slot.reason for slot in slots)
+    assert listed.count(slots[-1].reason) == 1
+    assert listed.count("<br>") == 1
 
 
 @pytest.mark.parametrize("role", ROLES)

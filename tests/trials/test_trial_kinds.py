@@ -320,6 +320,10 @@ def test_report_of_normal_arms_against_closed_forms(store: Any) -> None:
     assert new.better_than_control == pytest.approx(expected, abs=2e-4)
     assert new.best == pytest.approx(expected, abs=2e-4)
     assert control.better_than_control is None
+    factor = LAB.reward.factor  # type: ignore[union-attr]
+    law = stats.norm(factor * (means[1] - means[0]), factor * sd * np.sqrt(2))
+    assert new.uplift == pytest.approx(law.mean())
+    assert new.uplift_interval == pytest.approx(law.interval(0.95), abs=1e-4 * law.std())
 
 
 def test_chances_of_counts_against_an_integral(store: Any) -> None:

@@ -53,6 +53,12 @@ def chance(law: Any, others: Sequence[Any]) -> float:
     return float(found)
 
 
+def below(law: Any, control: Any, end: float) -> float:
+    """P(difference of two independent draws is at most `end`), by adaptive quadrature."""
+    found, _ = quad(lambda p: control.pdf(p) * law.cdf(p + end), 0, 1, points=[abs(end)], limit=400)
+    return float(found)
+
+
 # -- numbers ------------------------------------------------------------------------------------
 
 
@@ -69,9 +75,20 @@ def test_chances_and_credible_intervals_are_those_of_the_posteriors(tmp_path: Pa
         assert arm.best == pytest.approx(chance(law, others), abs=1e-7)
         if k != 1:
             assert arm.better_than_control == pytest.approx(chance(law, laws[1:2]), abs=1e-7)
+            difference = law.mean() - laws[1].mean()
+            assert arm.uplift == pytest.approx(difference, abs=1e-12)
+            ends = [below(law, laws[1], end) for end in arm.uplift_interval]
+            assert ends == pytest.approx([0.025, 0.975], abs=2e-5)
         assert law.cdf(arm.credible_interval) == pytest.approx([0.025, 0.975], abs=1e-9)
         assert arm.posterior_mean == pytest.approx(law.mean(), abs=1e-12)
     assert found.arms[1].better_than_control is None
+    assert found.arms[1].uplift is found.arms[1].uplift_interval is None
+    frame, found_by_default = trial.to_frame("results", kind="pyarrow"), trial.report().arms
+    assert frame["arm"].to_pylist() == ["old", "new", EVIL]
+    assert frame["uplift"].to_pylist() == [arm.uplift for arm in found_by_default]
+    assert frame["uplift_high"].to_pylist() == [
+        None if arm.uplift_interval is None else arm.uplift_interval[1] for arm in found_by_default
+    ]
     assert sum(arm.best or 0.0 for arm in found.arms) == pytest.approx(1.0, abs=1e-12)
     assert [arm.effective_sample_size for arm in found.arms] == [10.0, 2.0, 1.0]
 
@@ -84,6 +101,10 @@ def test_better_means_a_larger_expected_reward(tmp_path: Path) -> None:
     # bad outcomes earn more: the chance is that of the smaller success probability
     turned = {name: Reward(good=0.0, bad=1.0) for name in ("old", "new", EVIL)}
     trial = made(tmp_path, three(**turned), name="turned")
+    assert trial.report().arms[1].uplift == pytest.approx(0.5 - 0.7)
+    ends = trial.report().arms[1].uplift_interval
+    above = [1.0 - below(beta_law(1, 1), beta_law(3, 7), -end) for end in ends]
+    assert above == pytest.approx([0.025, 0.975], abs=2e-5)
     low, _ = quad(lambda p: beta_law(1, 1).pdf(p) * beta_law(3, 7).sf(p), 0, 1)
     assert trial.report().arms[1].better_than_control == pytest.approx(low, abs=1e-9)
 
@@ -195,8 +216,13 @@ def test_the_page_is_one_file_without_scripts_and_names_stay_text(tmp_path: Path
         "Wilson",
         "equal tails",
         "P(best)",
+        "Uplift over control",
     ):
         assert said in page
+    for paragraph in re.findall(r"<(?:p|li)[ >].*?</(?:p|li)>", page, re.DOTALL):
+        text = re.sub(r"<[^>]+>", "", paragraph)
+        if "osterior" in text:
+            assert len(re.findall(r"\.(?= |$)", " ".join(text.split()))) <= 2, text
 
 
 def test_the_command_writes_the_page_and_the_numbers(tmp_path: Path) -> None:

@@ -136,6 +136,12 @@ def test_looks_and_report_have_the_same_probabilities(
             assert look.probabilities[result.name] == pytest.approx(shown, abs=4e-4)
     assert look.probabilities["new"] == pytest.approx(beats, abs=4e-3)
     assert report.arms[0].best == pytest.approx(float(first.mean()), abs=4e-3)
+    uplift, spread = values[:, 1] - values[:, 0], float((values[:, 1] - values[:, 0]).std())
+    new = report.arms[1]
+    assert new.uplift == pytest.approx(float(uplift.mean()), abs=0.01 * spread)
+    assert new.uplift_interval == pytest.approx(
+        np.quantile(uplift, [0.025, 0.975]), abs=0.03 * spread
+    )
     harmful = by == "reward"
     assert (beats < 0.5) == harmful
     assert "new" not in (trial.declared() or ()) or not harmful

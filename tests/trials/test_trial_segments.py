@@ -333,6 +333,13 @@ def test_the_probability_in_all_is_that_of_the_mixture(store: Store) -> None:
     below = np.cumsum(weights[0][order]) - 0.5 * weights[0][order]
     chance = float(weights[1][order] @ below)
     assert report.arms[1].better_than_control == pytest.approx(chance, abs=0.01)
+    cumulated = np.append(0.0, np.cumsum(weights[0][order]))
+    difference = report.arms[1].posterior_mean - report.arms[0].posterior_mean
+    assert report.arms[1].uplift == pytest.approx(difference, abs=0.003)
+    for end, level in zip(report.arms[1].uplift_interval or (), (0.025, 0.975), strict=True):
+        # P(new - old <= end) = 1 - P(old < new - end)
+        rank = np.searchsorted(means[order], means - end)
+        assert 1.0 - weights[1] @ cumulated[rank] == pytest.approx(level, abs=0.005)
 
 
 def test_tables_have_the_segment(store: Store, tmp_path: Path) -> None:

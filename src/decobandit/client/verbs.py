@@ -162,12 +162,12 @@ class RemoteTrial(Verbs[One, Many]):
     def to_frame(self, table: str | None = None, *, kind: object = None) -> Any:
         """Return a table of the trial as a data frame, as `Trial.to_frame`.
 
-        `table`: allocations (default), arms, events, obp or inference. `kind`: pyarrow, pandas or
-        polars.
+        `table`: allocations (default), arms, events, obp, inference or results. `kind`: pyarrow,
+        pandas or polars.
         """
         requests = [Request("GET", (*self._place, "events"), entries="events")]
-        if table in ("arms", "inference"):
-            record = ("report",) * (table == "inference")
+        if table in ("arms", "inference", "results"):
+            record = ("report",) * (table != "arms")
             requests.append(Request("GET", (*self._place, *record)))
 
         def frame(log: list[Answer], *records: Answer) -> Any:

@@ -49,6 +49,7 @@ DARK_VARIANTS = {
 
 
 _PLACES = {name: place for place, name in enumerate(dict.fromkeys([*FIGURE_POLICIES, *POLICIES]))}
+ARM_STYLES = 2 * len(SAFE_COLOURS)  # arms told apart by areas: filled ones, then dashed outlines
 PAIRS = len(SAFE_COLOURS) * len(DASHES)  # their numbers have no common factor: all pairs occur
 _FREE = max(PAIRS - len(_PLACES), 1)
 

@@ -108,11 +108,19 @@ class Plot:
         """Add a circle at a point."""
         self.add("circle", cx=self.at_x(x), cy=self.at_y(y), r=radius, **{"fill": colour} | more)
 
-    def box(self, x: tuple[float, float], y: tuple[float, float], colour: str) -> None:
-        """Add a filled rectangle between two values of each axis."""
+    def box(
+        self, x: tuple[float, float], y: tuple[float, float], colour: str, dash: str = ""
+    ) -> None:
+        """Add a rectangle between two values of each axis: filled, or pale with dashes around."""
         left, right = sorted(map(self.at_x, x))
         top, bottom = sorted(map(self.at_y, y))
-        self.add("rect", x=left, y=top, width=right - left, height=bottom - top, fill=colour)
+        drawn: dict[str, object] = {"fill": colour}
+        if dash:
+            drawn = {"fill": colour + PALE, "stroke": colour, "stroke_dasharray": dash}
+            drawn["stroke_width"] = inset = min(2.0, 0.5 * (bottom - top))
+            left, right = left + inset / 2.0, right - inset / 2.0
+            top, bottom = top + inset / 2.0, bottom - inset / 2.0
+        self.add("rect", x=left, y=top, width=right - left, height=bottom - top, **drawn)
 
     def text(self, x: float, y: float, label: str, anchor: str = "start", **more: object) -> None:
         """Add text at drawing coordinates."""
@@ -141,7 +149,11 @@ class Plot:
         self.text(2.0, self.top - 12.0, label)
 
     def legend(
-        self, names: Sequence[str], colours: Sequence[str], dashes: Sequence[str] = ()
+        self,
+        names: Sequence[str],
+        colours: Sequence[str],
+        dashes: Sequence[str],
+        thickness: float = 2.5,
     ) -> None:
         """Add a legend in rows under the figure."""
         x, y = self.left, self.top + self.frame_height + self.bottom + 8.0
@@ -149,8 +161,8 @@ class Plot:
             width = 34.0 + LETTER * len(name)
             if x > self.left and x + width > WIDTH:
                 x, y = self.left, y + 18.0
-            drawn = {"stroke": colour, "stroke_width": 2.5 if dashes else 4.0}
-            if dashes and dashes[i]:
+            drawn = {"stroke": colour, "stroke_width": thickness}
+            if dashes[i]:
                 drawn["stroke_dasharray"] = dashes[i]
             self.add("line", x1=x, x2=x + 18.0, y1=y - 4.0, y2=y - 4.0, **drawn)
             self.text(x + 22.0, y, name)
@@ -166,6 +178,7 @@ class Plot:
 ROW = 26.0  # height of a row
 SVG_DASHES = dict(zip(DASHES, ("", "7 4", "9 3 2 3", "2 3"), strict=True))
 POINTS = 160  # of a density
+PALE = "40"  # opacity of areas with an outline
 REST_COLOUR = NEUTRAL_COLOUR + "66"  # of all others: an area through which the page is seen
 
 
@@ -197,6 +210,7 @@ class Interval:
     high: float
     other: float | None = None  # an open point
     colour: str = FRESH_COLOUR
+    dash: str = ""
 
 
 def interval_figure(
@@ -228,7 +242,8 @@ def interval_figure(
     for i, row in enumerate(rows):
         y = i + 0.5
         plot.text(plot.left - 8.0, plot.at_y(y) + 4.0, short_name(row.name), "end")
-        plot.rule((row.low, y), (row.high, y), stroke=row.colour, stroke_width=3.0)
+        dashes: dict[str, object] = {"stroke_dasharray": row.dash} if row.dash else {}
+        plot.rule((row.low, y), (row.high, y), stroke=row.colour, stroke_width=3.0, **dashes)
         if row.other is not None:
             plot.dot(row.other, y, "none", stroke="currentColor", stroke_width=1.5)
         plot.dot(row.value, y, row.colour)
@@ -256,19 +271,21 @@ def share_figure(
     """
     last = max((block[1] for block in blocks), default=1)
     plot = Plot((0.0, float(last)), (0.0, 100.0), height=170.0, top=28.0)
-    colours = [solid(i) for i in range(len(names))]
+    styles = [arm_style(i) for i in range(len(names))]
+    colours = [style.colour for style in styles]
+    dashes = [SVG_DASHES[style.dashes] for style in styles]
     if rest:
-        colours[-1] = REST_COLOUR
+        colours[-1], dashes[-1] = REST_COLOUR, ""
     plot.axis_left("percent of allocations", (0, 25, 50, 75, 100))
     for first, end, shares in blocks:
         below = 0.0
         gap = 0.04 * (end - first + 1)
-        for colour, share in zip(colours, shares, strict=True):
+        for colour, dash, share in zip(colours, dashes, shares, strict=True):
             if share > 0.0:
-                plot.box((first - 1 + gap, end - gap), (below, below + 100.0 * share), colour)
+                plot.box((first - 1 + gap, end - gap), (below, below + 100.0 * share), colour, dash)
             below += 100.0 * share
     plot.axis_below("allocation", filter(float.is_integer, ticks(*plot.x)))
-    plot.legend([short_name(name) for name in names], colours)
+    plot.legend([short_name(name) for name in names], colours, dashes, thickness=4.0)
     return plot.svg(label)
 
 

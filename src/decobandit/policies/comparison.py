@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property, lru_cache, partial
+from itertools import pairwise
 from threading import Lock
 from typing import Any
 
@@ -45,6 +46,7 @@ STATES_PER_THREAD = 2_000
 MAX_NODES = 3_000_000  # of rows in memory, 96 MB; beyond, rows are computed again
 KEY_MULTIPLIER = 1_000_003
 Fill = Callable[[Grid, Rows, Ints, Floats], None]
+HALVINGS_OF_DIFFERENCES = 32  # of an interval of some standard deviations
 SMALLEST_STEP = 1e-290  # in which a distribution function rises from 0 to 1
 
 
@@ -362,6 +364,32 @@ class MeanComparison:
         kernels.alike_of_tables(*tables, *_with_allowed(place, states), probabilities)
         return probabilities
 
+    def difference_quantiles(self, states: States, control: int, levels: Floats) -> Floats:
+        """Quantiles of mean rewards minus that of control in the first state, (K, levels).
+
+        By bisection of P(X_k - X_c <= d), at all arms and levels together; 0 for control.
+        """
+        (x, f, m, start), place = self._tables(states, [0.0])
+        parts = [(x[i:j], f[i:j], m[i:j]) for i, j in pairwise(start)]
+        parts = [parts[k] for k in place[0, 0]]
+        arm, level = (
+            each.ravel() for each in np.meshgrid(range(len(parts)), levels, indexing="ij")
+        )
+        low, high = np.array(
+            [_difference_ends(parts[k], parts[control], p) for k, p in zip(arm, level, strict=True)]
+        ).T
+        pair = np.stack([arm, len(parts) + np.arange(arm.size)], axis=1)
+        both = np.empty(pair.shape)
+        for _ in range(HALVINGS_OF_DIFFERENCES):
+            middle = 0.5 * (low + high)
+            moved = [_as_reward(parts[control], shift, 1.0) for shift in middle.tolist()]
+            kernels.best_of_tables(*joined([*parts, *moved]), pair, both)
+            below = both[:, 1] < level
+            low, high = np.where(below, middle, low), np.where(below, high, middle)
+        quantiles: Floats = (0.5 * (low + high)).reshape(len(parts), -1)
+        quantiles[control] = 0.0
+        return quantiles
+
     def _is_certain(self, arm: int) -> bool:
         least, most = self.groups[arm].model.mean_range
         return bool(self._factor[arm] == 0.0 or least == most)
@@ -385,6 +413,25 @@ class MeanComparison:
 
 
 Comparison = BetaComparison | MeanComparison
+
+
+def _difference_ends(one: Table, other: Table, level: float) -> tuple[float, float]:
+    """Return ends between which the quantile of the difference of two independent laws is.
+
+    Each of the two is beyond its own end with at most a quarter of the probability of the tail.
+    """
+    below, above = 0.25 * level, 0.25 * (1.0 - level)
+    low, high = _knots_around(one, below, 1.0 - above)
+    least, most = _knots_around(other, above, 1.0 - below)
+    return low - most, high - least
+
+
+def _knots_around(table: Table, low: float, high: float) -> tuple[float, float]:
+    """Return the last knot with at most the probability low below, the first with at least high."""
+    x, f, _ = table
+    first = max(int(np.searchsorted(f, low, side="right")) - 1, 0)
+    last = min(int(np.searchsorted(f, high, side="left")), x.size - 1)
+    return float(x[first]), float(x[last])
 
 
 def _with_allowed(place: Ints, states: States) -> Ints:

@@ -219,6 +219,7 @@ def trial_tables(
         "events": lambda: event_columns(events()),
         "obp": lambda: obp_columns(events()),
         "inference": lambda: columns_of(report()["inference"], names),
+        "results": lambda: result_columns(report()),
     }
 
 
@@ -261,12 +262,25 @@ def obp_columns(events: Iterable[Event]) -> Columns:
     }
 
 
-def arm_columns(status: Mapping[str, Any]) -> Columns:
+def arm_columns(record: Mapping[str, Any]) -> Columns:
     """Return a row per arm; with segments, one per segment and arm, then the arms in all."""
-    rows = [row | {"segment": one["name"]} for one in status["segments"] for row in one["arms"]]
+    rows = [row | {"segment": one["name"]} for one in record["segments"] for row in one["arms"]]
     last = {"segment": None} if rows else {}
-    columns = columns_of([*rows, *(row | last for row in status["arms"])], words=TEXT_COLUMNS)
+    columns = columns_of([*rows, *(row | last for row in record["arms"])], words=TEXT_COLUMNS)
     return {"arm": columns.pop("name"), **columns}
+
+
+def result_columns(report: Mapping[str, Any]) -> Columns:
+    """Return a row per arm of a report; an interval has two columns, its low and its high end."""
+    columns: dict[str, Any] = {}
+    for name, column in arm_columns(report).items():
+        if name.endswith("_interval"):
+            for i, end in enumerate(("low", "high")):
+                ends = [None if pair is None else pair[i] for pair in column]
+                columns[f"{name.removesuffix('_interval')}_{end}"] = ends
+        else:
+            columns[name] = column
+    return columns
 
 
 def event_columns(events: Iterable[Event]) -> Columns:

@@ -17,7 +17,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ..designs.inference import Inference
-from ..policies.comparison import compare_arms
+from ..policies.comparison import MeanComparison, compare_arms
 from ..problem import Arm, ArmModel, Problem, Rules, State, States
 from ..support import Floats
 from ..support.records import doc, record_class
@@ -32,8 +32,11 @@ from .status import Deciders, SegmentStanding, Standing, Status, status_of
 from .verification import Verification
 
 LEVEL = 0.95
+TAILS = np.array([(1.0 - LEVEL) / 2.0, (1.0 + LEVEL) / 2.0])
 MAX_COMPARED = 300  # arms up to which P(best) is computed: about 2 s
 Ends = tuple[float, float]
+Uplift = tuple[float | None, Ends | None]
+NO_UPLIFT: Uplift = (None, None)
 
 
 @record_class()
@@ -68,6 +71,13 @@ class ArmResult:
     better_than_control: float | None = doc(
         "Posterior probability that it exceeds the control's; null for the control."
     )
+    uplift: float | None = doc(
+        "Posterior mean of what P(better than control) compares, minus the control's; null for the "
+        "control and of own states."
+    )
+    uplift_interval: Ends | None = doc(
+        "95% of the posterior of this difference, with equal tails; null with very many arms too."
+    )
     seen: str = doc("Recorded outcomes, in the notation of states.")
     prior: str = doc("Prior, in words.")
     prior_mean: float = doc("Of the success probability, or of the mean of outcomes.")
@@ -89,7 +99,7 @@ def control_of(problem: Problem, control: str | None) -> int:
 def arm_results(ledger: Ledger, control: int) -> tuple[ArmResult, ...]:
     """Return the results of every arm, in the order of the problem; of one segment at a time."""
     problem, state = ledger.problem, ledger.known
-    best, better = _compared(problem, state, control, ledger.settings.rules or Rules())
+    best, better, uplifts = _compared(problem, state, control, ledger.settings.rules or Rules())
     written, stats = str(state).split(","), state.stats(problem)
     parts, results = parts_by_arm(ledger.allocations.values()), []
     for k, (arm, model) in enumerate(zip(problem.arms, kinds_of(problem), strict=True)):
@@ -107,6 +117,8 @@ def arm_results(ledger: Ledger, control: int) -> tuple[ArmResult, ...]:
                 credible_interval=credible_interval(model, stats[k]),
                 best=best[k],
                 better_than_control=better[k],
+                uplift=uplifts[k][0],
+                uplift_interval=uplifts[k][1],
                 seen=written[k],
                 prior=model.format.describe(model.initial()),
                 prior_mean=float(model.mean(fresh)),
@@ -124,7 +136,7 @@ def results_in_all(
     """
     problem, rows = ledger.problem, list[ArmResult]()
     shares = [segment.share for segment in problem.segments]
-    intervals, best, better = _drawn_in_all(ledger, control)
+    intervals, best, better, uplifts = _drawn_in_all(ledger, control)
     for k, arms in enumerate(zip(*by_segment, strict=True)):
         pulls = sum(arm.pulls for arm in arms)
         good = None if arms[0].good is None else sum(arm.good or 0 for arm in arms)
@@ -146,6 +158,8 @@ def results_in_all(
                 credible_interval=intervals[k],
                 best=best[k],
                 better_than_control=better[k],
+                uplift=uplifts[k][0],
+                uplift_interval=uplifts[k][1],
                 seen=f"{good}/{pulls}" if good is not None else f"{total:.15g}/{pulls}",
                 prior="by segment",
                 prior_mean=prior,
@@ -158,21 +172,20 @@ DRAWS_IN_ALL = 100_000
 
 
 def _drawn_in_all(ledger: Ledger, control: int) -> tuple[list[Ends | None], *Chances]:
-    """Return credible intervals, P(best) and P(better than control) over all segments."""
+    """Return credible intervals, and the comparison of arms, over all segments."""
     problem = ledger.problem
     none: list[float | None] = [None] * problem.n_arms
     models = kinds_of(problem)
     if problem.n_arms > MAX_COMPARED or not all(model.has_law for model in models):
-        return [None] * problem.n_arms, none, none
+        return [None] * problem.n_arms, none, none, [NO_UPLIFT] * problem.n_arms
     rng, means = np.random.default_rng(0), np.zeros((problem.n_arms, DRAWS_IN_ALL))
     for part, segment in zip(ledger.parts, problem.segments, strict=True):
         stats = part.known.stats(part.problem)
         for k, model in enumerate(kinds_of(part.problem)):
             states = np.broadcast_to(stats[k], (DRAWS_IN_ALL, stats[k].size))
             means[k] += segment.share * model.mean_at(model.sample(states, rng))
-    tails = ((1.0 - LEVEL) / 2.0, (1.0 + LEVEL) / 2.0)
     intervals: list[Ends | None] = [
-        (float(low), float(high)) for low, high in np.quantile(means, tails, axis=1).T
+        (float(low), float(high)) for low, high in np.quantile(means, TAILS, axis=1).T
     ]
     base, factor = (ledger.settings.rules or Rules()).pull_values(problem)
     rewards = base[:, None] + factor[:, None] * means
@@ -181,7 +194,9 @@ def _drawn_in_all(ledger: Ledger, control: int) -> tuple[list[Ends | None], *Cha
     ).tolist()
     better: list[float | None] = np.mean(rewards > rewards[control], axis=1).tolist()
     better[control] = None
-    return intervals, best, better
+    differences = rewards - rewards[control]
+    uplifts = _uplifts(differences.mean(axis=1), np.quantile(differences, TAILS, axis=1).T, control)
+    return intervals, best, better, uplifts
 
 
 def _binary_fields(good: int | None, pulls: int, arm: Arm | None = None) -> dict[str, Any]:
@@ -210,7 +225,7 @@ def credible_interval(model: ArmModel, stats: Floats) -> Ends | None:
     """Return the credible interval of an arm's mean, equal tails; None for Markov arms."""
     if not model.has_law:
         return None
-    low, high = model.quantile(stats, np.array([(1.0 - LEVEL) / 2.0, (1.0 + LEVEL) / 2.0])).tolist()
+    low, high = model.quantile(stats, TAILS).tolist()
     return low, high
 
 
@@ -220,20 +235,38 @@ def posteriors_of(ledger: Ledger) -> list[tuple[float, Ends | None]]:
     return [(float(model.mean(stats)), credible_interval(model, stats)) for model, stats in pairs]
 
 
-Chances = tuple[list[float | None], list[float | None]]
+Chances = tuple[list[float | None], list[float | None], list[Uplift]]
 
 
 def _compared(problem: Problem, state: State, control: int, rules: Rules) -> Chances:
-    """Return P(best), unless there are many arms, and P(better than control); no Markov arms."""
+    """Return P(best), unless there are many arms, P(better than control), uplift; no own states."""
     none: list[float | None] = [None] * problem.n_arms
     if any(model.ordered for model in kinds_of(problem)):
-        return none, none
-    comparison = compare_arms(problem, rewards=rules.compare == "reward")
+        return none, none, [NO_UPLIFT] * problem.n_arms
+    by_rewards, many = rules.compare == "reward", problem.n_arms > MAX_COMPARED
+    comparison = compare_arms(problem, rewards=by_rewards)
     states = States.of(problem, [state])
     better: list[float | None] = comparison.better(states, control)[0].tolist()
     better[control] = None
-    many = problem.n_arms > MAX_COMPARED
-    return none if many else comparison.best(states)[0].tolist(), better
+    base, factor = rules.pull_values(problem)
+    stats = zip(kinds_of(problem), state.stats(problem), strict=True)
+    means = base + factor * np.array([float(model.mean(own)) for model, own in stats])
+    ends = None
+    if not many:
+        laws = MeanComparison(problem, rewards=by_rewards)
+        ends = laws.difference_quantiles(states, control, TAILS)
+    best = none if many else comparison.best(states)[0].tolist()
+    return best, better, _uplifts(means - means[control], ends, control)
+
+
+def _uplifts(means: Floats, ends: Floats | None, control: int) -> list[Uplift]:
+    """Return mean and interval of each difference; none for control."""
+    intervals = (
+        [None] * means.size if ends is None else [(low, high) for low, high in ends.tolist()]
+    )
+    uplifts: list[Uplift] = list(zip(means.tolist(), intervals, strict=True))
+    uplifts[control] = NO_UPLIFT
+    return uplifts
 
 
 def rate_interval(good: int, pulls: int, method: Literal["exact", "wilson"]) -> Ends:

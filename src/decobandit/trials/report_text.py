@@ -11,8 +11,8 @@ from markupsafe import Markup
 from ..bounds import MEANINGS
 from ..figures import report_page as html
 from ..figures.design_report import VALUES, rule_facts, stopping
-from ..figures.palette import SAFE_COLOURS
-from ..figures.svg_figures import Interval, interval_figure, share_figure, solid
+from ..figures.palette import ARM_STYLES, arm_style
+from ..figures.svg_figures import SVG_DASHES, Interval, interval_figure, share_figure, solid
 from ..problem import Rules
 from ..problem.models.base import rounded
 from .report import ArmResult, SegmentReport, TrialReport
@@ -20,11 +20,12 @@ from .requests import Change, Correction
 
 MAX_LOOKS = 100  # in the table: the latest
 MAX_INTERVALS = 40  # arms in a figure of intervals: those with the most pulls
-MAX_COLOURS = len(SAFE_COLOURS)  # arms in a figure of shares; the others are one
+MAX_DRAWN = ARM_STYLES  # arms in a figure of shares; the others are one
 MAX_LINES = 100  # of a list of deviations
 OBSERVED = ["Arm", "Good / recorded", "Pending", "Rate", "95% exact", "95% Wilson"]
 SEEN = ["Arm", "On record", "Pending", "Mean"]  # and the intervals where some arm has them
 POSTERIOR = ["Arm", "Posterior mean", "95% credible", "P(best)", "P(better than control)"]
+POSTERIOR += ["Uplift over control", "95% of uplift"]
 ON_RECORD = (
     "On record: good / all; of classes how many outcomes of each, joined by +; of measurements and "
     "counts their sum / how many; of own states the state / pulls."
@@ -34,6 +35,12 @@ ON_RECORD = (
 def digits(value: float | None, places: int) -> str:
     """Format a number for a table; zero has no sign."""
     return "–" if value is None else f"{round(value, places) + 0.0:.{places}f}"
+
+
+def signed(value: float) -> str:
+    """Format a difference for a table."""
+    shown = digits(value, 3)
+    return f"+{shown}" if value > 0.0 else shown
 
 
 def interval(ends: tuple[float, float] | None) -> str:
@@ -161,7 +168,8 @@ def result_tables(report: TrialReport) -> list[tuple[str, list[str], list[list[s
         name = arm.name + (" (control)" if arm.name == report.control else "")
         chances = [probability(arm.best), probability(arm.better_than_control)]
         mean = digits(arm.posterior_mean, 3)
-        posterior.append([name, mean, interval(arm.credible_interval), *chances])
+        uplift = ["–" if arm.uplift is None else signed(arm.uplift), interval(arm.uplift_interval)]
+        posterior.append([name, mean, interval(arm.credible_interval), *chances, *uplift])
     return [("Observed", titles, observed), ("Posterior", POSTERIOR, posterior)]
 
 
@@ -198,6 +206,7 @@ def results(report: TrialReport, *, notes: bool = True) -> Markup:
             *(arm.credible_interval or (arm.posterior_mean,) * 2),
             other=arm.rate,
             colour=solid(position),
+            dash=SVG_DASHES[arm_style(position).dashes],
         )
         for position, arm in sorted(numbered, key=lambda one: one[0])
     ]
@@ -289,7 +298,7 @@ def shares(report: TrialReport) -> list[Markup]:
         return [html.paragraph("No allocation has been made yet.")]
     arms = report.arms
     order = sorted(range(len(arms)), key=lambda k: -arms[k].allocated)
-    shown = sorted(order[:MAX_COLOURS])
+    shown = sorted(order[:MAX_DRAWN])
     names = [arms[k].name for k in shown]
     blocks = [(one.first, one.last, [one.shares[k] for k in shown]) for one in report.shares]
     rest = len(shown) < len(arms)
@@ -297,7 +306,7 @@ def shares(report: TrialReport) -> list[Markup]:
     if rest:
         names.append(count_of(len(arms) - len(shown), "other arm"))
         blocks = [(first, last, [*some, 1.0 - sum(some)]) for first, last, some in blocks]
-        counts.append(f"{names[-1]} {sum(arms[k].allocated for k in order[MAX_COLOURS:])}")
+        counts.append(f"{names[-1]} {sum(arms[k].allocated for k in order[MAX_DRAWN:])}")
     label = "Share of each arm in consecutive allocations"
     return [
         html.drawing(

@@ -38,7 +38,8 @@ class Trial(Recording, Tabular):
     """A handle on one trial: light, safe to share between threads, always up to date.
 
     Tables of `to_frame`: `allocations`, as the exported CSV file has them; `arms`; `events`; `obp`,
-    a log for the Open Bandit Pipeline; `inference`, estimates by method and arm.
+    a log for the Open Bandit Pipeline; `inference`, estimates by method and arm; `results`, as the
+    report has them.
 
     Attributes
     ----------

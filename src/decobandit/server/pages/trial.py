@@ -194,6 +194,7 @@ def _run_page(
         status=None if caller.blinded else full,
         told=[] if caller.blinded else recent,
         waiting=shown,
+        newest=next(reversed(slots), ""),
         number=number,
         pages=pages,
         others=len(waiting) - len(shown),
