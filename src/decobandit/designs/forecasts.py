@@ -79,7 +79,7 @@ class PolicyForecast:
 
 
 class _Values(NamedTuple):
-    """What a forecast says of a policy, but for the gap."""
+    """Entry of a forecast for a policy, but for the gap."""
 
     policy: str
     value: float

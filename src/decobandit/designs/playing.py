@@ -41,7 +41,7 @@ class _Trials:
 
 @dataclass(frozen=True, eq=False)
 class Course(Rows):
-    """What happened in each of E trials, stage by stage; T stages, K arms, N pulls at most."""
+    """Pulls and outcomes of E trials, stage by stage; T stages, K arms, N pulls at most."""
 
     probabilities: Floats  # (E, T, K) of allocation; 0 after the end, and where they are not known
     pulls: Ints  # (E, T, K)
@@ -233,8 +233,8 @@ class _Chunk:
         trials, arms = cumulated.shape[:2]
         pulls = np.zeros((trials, problem.horizon, arms), np.int64)
         probabilities = np.zeros(pulls.shape)
-        for stage, (number, chances, made) in enumerate(self.stages):
-            pulls[number, stage] = made
+        for stage, (number, chances, allocated) in enumerate(self.stages):
+            pulls[number, stage] = allocated
             if chances is not None:
                 probabilities[number, stage] = chances
         before = np.concatenate([np.zeros((trials, 1, arms), np.int64), pulls.cumsum(axis=1)], 1)

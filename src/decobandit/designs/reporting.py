@@ -99,27 +99,27 @@ def study_design(
         problem, design, **settings, inference=True, progress=progress
     )
     fewer = design.model_copy(update={"draws": min(design.draws, SENSITIVITY_DRAWS)})
-    others = prior_variants(problem)
+    variants = prior_variants(problem)
     parts: dict[str, Callable[[], Any]] = {}
-    found, left_out = dict[str, Any](), list[str]()
+    results, left_out = dict[str, Any](), list[str]()
     if result.interrupted:
-        left_out, others = ["bound and sensitivity to priors: interrupted"], {}
+        left_out, variants = ["bound and sensitivity to priors: interrupted"], {}
     elif is_quick(problem):
         parts["bound"] = lambda: bound(problem, tol=tol, progress=progress)[0]
     else:
         left_out.append("bound: it is slow here, and no policy needs it")
-    for name, variant in others.items():
+    for name, variant in variants.items():
         parts[name] = partial(_variant, name, variant, fewer, settings, progress)
     for name, compute in parts.items():
         try:
-            found[name] = compute()
+            results[name] = compute()
         except (ValueError, MemoryError) as error:
             left_out.append(f"{name}: {error}")
         except KeyboardInterrupt:
             left_out.append(f"{name} and what comes after it: interrupted")
             break
-    best = found.pop("bound", None)
-    return DesignStudy(result, best, found, tuple(left_out), calibrate_to, tol)
+    best = results.pop("bound", None)
+    return DesignStudy(result, best, results, tuple(left_out), calibrate_to, tol)
 
 
 def beside_equal(design: Design) -> Design:

@@ -373,9 +373,9 @@ class Forward:
             self.progress(Progress.of_growing_stages(self.policy.name, *done))
 
     def _ended(self, level: _Level) -> Iterator[Ended]:
-        known = self.truth is not None and () not in self.truth  # of own states no mean is true
+        has_means = self.truth is not None and () not in self.truth  # own states have none
         for k, (arm, codes) in enumerate(zip(self.arms, level.codes.T, strict=True)):
-            mean = self._true_mean(k) if known else None
+            mean = self._true_mean(k) if has_means else None
             yield arm.group, arm.all_stats(int(codes.max())), codes, mean, 1
 
 

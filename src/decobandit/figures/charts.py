@@ -21,7 +21,7 @@ FIRM, LIGHT = 0.85, 0.45  # opacity of bars: alone, and behind a curve
 
 @dataclass(frozen=True)
 class Hover:
-    """What a page shows at every point: a template of plotly, and the numbers in it by point."""
+    """Text of a page at every point: a template of plotly, and the numbers in it by point."""
 
     template: str
     numbers: list[Any]

@@ -99,7 +99,7 @@ class Optimum(Shown):
 def count_states(problem: Problem) -> tuple[int, int]:
     """Count the joint states of all stages, and those of the largest stage.
 
-    Where counting itself would take long, a number beyond all that can be solved.
+    Where counting itself would be slow, a number beyond all that can be solved.
 
     Parameters
     ----------

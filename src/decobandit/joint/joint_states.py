@@ -33,7 +33,7 @@ LARGEST_RANK = 2.0**62
 class Counted(NamedTuple):
     """Numbers of joint states and shapes at the beginning of each stage, (stages,).
 
-    Not finite where counting would take long.
+    Not finite where counting would be slow.
     """
 
     states: list[float]

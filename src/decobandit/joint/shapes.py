@@ -90,7 +90,7 @@ def states_by_units(
     """Count joint states by units in all, 0 .. units, where no arm has had more than `most`.
 
     counts: arms of each group; ways(k, r, i): states of i arms of group k with r units each. Not
-    finite where counting would take long. f[j, n]: states of j arms of a group that share n units.
+    finite where counting would be slow. f[j, n]: states of j arms of a group that share n units.
     """
     together = np.eye(1, units + 1)[0]
     if sum(counts) * units**2 > MAX_COUNTING_WORK:

@@ -234,7 +234,7 @@ class FhGittinsPolicy(CalibratedPolicy):
         return cls.make(context)
 
     def record(self) -> None:
-        """Nothing is tuned."""
+        """Return None: the flat path is not tuned."""
 
 
 # -- the price path -------------------------------------------------------------------------------

@@ -65,9 +65,9 @@ class ForwardGittinsPolicy(IndexPolicy):
         if self._noise.size:
             return self._share_measured(stage, states, rng)
         shares, arms = np.empty(states.pulls.shape, dtype=np.int64), self.problem.group_of_arm
-        known = (*self.beta_priors, states.pulls, states.good, allowed_in(states))
+        posteriors = (*self.beta_priors, states.pulls, states.good, allowed_in(states))
         units = self.problem.unit, self.problem.units, self._tolerance
-        forward_units(self._tables, arms, *known, *units, rng, shares)
+        forward_units(self._tables, arms, *posteriors, *units, rng, shares)
         return shares
 
     @cached_property

@@ -259,10 +259,10 @@ class Simulation(Tabular):
 
     def _observations(self, column: Floats) -> Column:
         """Return an outcome: a whole number if it is good or bad, None at a deployment."""
-        plain = int if self.problem.is_binary else float
+        kind = int if self.problem.is_binary else float
         if not np.isnan(column).any():
-            return column.astype(plain)
-        return [None if math.isnan(value) else plain(value) for value in column.tolist()]
+            return column.astype(kind)
+        return [None if math.isnan(value) else kind(value) for value in column.tolist()]
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values; differences are to the first policy."""

@@ -491,10 +491,10 @@ def _row(finished: FinishedCell) -> Row:
     }
     if cell.scenario is None or result.characteristics is None:
         return _ROW.validate_python(values)
-    own = {"scenario": cell.scenario.name, "truth": _entry(cell.scenario.truth)}
+    of_design = {"scenario": cell.scenario.name, "truth": _entry(cell.scenario.truth)}
     more = dict.fromkeys(field.name for field in fields(DesignRow))
     more |= {key: _entry(value) for key, value in result.characteristics.items()}
-    return _DESIGN_ROW.validate_python({**more, **values, **own})
+    return _DESIGN_ROW.validate_python({**more, **values, **of_design})
 
 
 def _entry(value: object, between: str = " ") -> object:

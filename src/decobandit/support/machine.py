@@ -130,13 +130,8 @@ def refuse_over(needed: float, what: str, instead: str) -> None:
 
 # -- What the last digits of numbers depend on besides the sources ---------------------------------
 
-VECTORS = (
-    "avx2",
-    "avx512f",
-    "fma",
-    "asimd",
-    "sve",
-)  # instructions that change how sums are rounded
+# instructions that change how sums are rounded
+VECTORS = ("avx2", "avx512f", "fma", "asimd", "sve")
 
 
 @functools.cache
@@ -146,7 +141,7 @@ def code_environment() -> dict[str, str]:
     The packages are those that a lock file fixes: the same list has the same hash.
     """
     folders = [Path(path) for path in sys.path if Path(path).is_dir()]
-    packages = sorted({found.stem for path in folders for found in path.glob("*.dist-info")})
+    packages = sorted({folder.stem for path in folders for folder in path.glob("*.dist-info")})
     text = hashlib.sha256("\n".join(packages).encode()).hexdigest()
     return {"cpu": _processor(), "packages": text[:16]}
 

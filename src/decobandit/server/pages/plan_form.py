@@ -450,16 +450,16 @@ def _read(field: Field, text: str, wrong: dict[str, str]) -> Any:
             except ValueError as error:
                 wrong[field.name] = str(error).removeprefix("horizon: ")
                 return None
-    return number(field.name, text, wrong, whole=field.kind != "number")
+    return number(field.name, text, wrong, is_whole=field.kind != "number")
 
 
-def number(name: str, text: str, wrong: dict[str, str], *, whole: bool = False) -> float:
+def number(name: str, text: str, wrong: dict[str, str], *, is_whole: bool = False) -> float:
     """Return the number in a field; if there is none, `wrong` says so."""
     try:
-        value = int_from(text.strip()) if whole else float_from(text.strip())
+        value = int_from(text.strip()) if is_whole else float_from(text.strip())
         return int(value) if value == int(value) else value  # messages show 2, not 2.0
     except (ValueError, OverflowError):
-        kind = "whole number" if whole else "number"
+        kind = "whole number" if is_whole else "number"
         wrong[name] = f"{text[:40]!r} is not a {kind}" if text.strip() else f"give a {kind}"
         return 0
 
