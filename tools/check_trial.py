@@ -185,7 +185,7 @@ class Policy:
 
     def __init__(self, arms: list[Any], horizon: int, plan: dict[str, Any], end: Any) -> None:
         self.arms, self.horizon, self.name, self.ties = arms, horizon, plan["policy"], plan["ties"]
-        self.prices = plan.get("multipliers")
+        self.prices, self.seed = plan.get("multipliers"), plan["seed"]
         self.deploy = 0.0 if end is None else end["deploy"]
         self.last = plan.get("deployment_price") or 0.0
         rewards = [self.rewards(arm, t) for arm in arms for t in range(horizon)]
@@ -229,7 +229,7 @@ class Policy:
         logged, arm = data["decision"], [one["name"] for one in self.arms].index(data["arm"])
         pulls = [sum(parts) for parts in zip(*counts, strict=True)]
         if self.name == "thompson" and (shares := self.shares(stage, *counts[:2])):
-            digest = hashlib.sha256(f"{logged['seed']} {stage}".encode()).hexdigest()
+            digest = hashlib.sha256(f"{self.seed} {stage}".encode()).hexdigest()
             number, high = int(digest[:14], 16) / 2.0**56, sum(shares[: arm + 1])
             drawn = high - shares[arm] - NEAR <= number <= high + NEAR
             drawn &= abs(logged["probability"] - shares[arm]) <= NEAR

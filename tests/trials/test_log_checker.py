@@ -15,6 +15,7 @@ import pytest
 
 from decobandit import Arm, BetaBernoulli, Problem, Reward, Terminal
 from decobandit.trials import create_trial, open_store
+from decobandit.trials.decider import uniform_number
 
 TOOL = Path(__file__).parents[2] / "tools" / "check_trial.py"
 Export = dict[str, Any]
@@ -131,6 +132,23 @@ def test_a_draw_that_the_seed_does_not_give_is_found(
 ) -> None:
     export = _rehashed(played(tmp_path, "thompson", problem()), change)
     assert checked(tmp_path, export).returncode == 1
+
+
+def _seed(events: list[Any]) -> None:
+    """Let the first pull of two equal arms be of the other one, by a seed that draws it."""
+    data = _first(events, "asked")
+    before = data["arm"]
+    data["arm"] = {"arm-1": "arm-2", "arm-2": "arm-1"}[before]
+    data["pulls"] = {data["arm"]: 1}
+    drawn = (seed for seed in range(100) if (uniform_number(seed, 0) < 0.5) == (before == "arm-2"))
+    data["decision"]["seed"] = next(drawn)
+
+
+def test_a_decision_has_the_seed_of_the_trial(tmp_path: Path) -> None:
+    export = played(tmp_path, "thompson", Problem.uniform(arms=2, horizon=12))
+    assert checked(tmp_path, export).returncode == 0
+    done = checked(tmp_path, _rehashed(export, _seed))
+    assert "event 1: the arm is not the one that" in done.stderr
 
 
 CHANGES: dict[str, Callable[[list[Any]], object]] = {
