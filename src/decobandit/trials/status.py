@@ -27,7 +27,7 @@ from .settings import NO_BOUND, TrialLimits, TrialSettings
 
 
 @record_class()
-class Progress(Shown):
+class TrialFields(Shown):
     """Fields shared by lists, status and report. Slots are pulls."""
 
     id: str = doc("Random id.")
@@ -53,7 +53,7 @@ class Progress(Shown):
 
 
 @record_class()
-class Standing(Progress):
+class Standing(TrialFields):
     """Trial counts shared by status and report."""
 
     seed: int = doc("Random seed.")
@@ -229,7 +229,7 @@ def loss_so_far(ledger: Ledger, decider: Decider) -> float | None:
 
 
 @record_class()
-class Summary(Progress):
+class Summary(TrialFields):
     """One line of a list of trials.
 
     Examples
@@ -369,8 +369,8 @@ class Status(Standing):
         return sum(arm.open for arm in self.arms)
 
 
-def progress_of(ledger: Ledger) -> dict[str, Any]:
-    """Return the fields of `Progress`, but why looks have stopped the trial."""
+def fields_of(ledger: Ledger) -> dict[str, Any]:
+    """Return the fields of `TrialFields`, but why looks have stopped the trial."""
     names = ("name", "state", "finished", "created_at", "slots", "told")
     return {name: getattr(ledger, name) for name in names} | {
         "id": ledger.trial,
@@ -383,7 +383,7 @@ def progress_of(ledger: Ledger) -> dict[str, Any]:
 def summary_of(ledger: Ledger) -> Summary:
     """Summarise a trial for lists."""
     return Summary(
-        **progress_of(ledger),
+        **fields_of(ledger),
         arms=ledger.problem.n_arms,
         open=sum(ledger.open),
         open_since=next(iter(ledger.since.values()), None),
@@ -436,7 +436,7 @@ def status_of(ledger: Ledger, deciders: Deciders) -> Status:
     """Return the status of a trial, with its next decision and its bounds."""
     problem, settings = ledger.problem, ledger.settings
     common: dict[str, Any] = {
-        **progress_of(ledger),
+        **fields_of(ledger),
         **{name: getattr(ledger, name) for name in _FROM_LEDGER},
         "seed": settings.seed,
         "version": __version__,
