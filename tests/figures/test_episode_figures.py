@@ -18,6 +18,7 @@ from decobandit.bounds.episodes import retrace
 from decobandit.figures import (
     LONGEST_NAME,
     PRICE_COLOUR,
+    episode_chart,
     episode_figure,
     episode_page,
     episodes_figure,
@@ -30,7 +31,7 @@ from decobandit.figures.episodes import MOST_MARKED, arm_styles, lines_of
 from decobandit.figures.palette import FRESH_COLOUR
 from decobandit.policies import EqualPolicy
 from decobandit.prices import DualSolution, demand, solve
-from decobandit.problem import Arm, BetaBernoulli, Problem
+from decobandit.problem import Arm, BetaBernoulli, MarkovArm, MarkovState, Problem
 from helpers.examples import KINDS
 from helpers.refusals import refused
 
@@ -278,3 +279,13 @@ def test_without_plotly_the_error_says_what_to_install(monkeypatch: pytest.Monke
     monkeypatch.setitem(sys.modules, "plotly.subplots", None)
     with pytest.raises(ImportError, match=r"interactive figures need plotly.*decobandit\[plot\]"):
         episode_page(episode("uniform", 12))
+
+
+def test_names_of_states_are_text_where_a_page_shows_them() -> None:
+    states = {"<b>x": MarkovState(mean=0.2, next={"on": (1.0, "<b>x")})}
+    arms = [Arm(name=name, prior=MarkovArm(first="<b>x", states=states)) for name in ("a", "b")]
+    chart = episode_chart(follow(Problem(arms=arms, horizon=3), "greedy", rng=1))
+    shown = [series.hover.numbers for series in chart.series if series.hover is not None]
+    texts = {str(row[0]) for rows in shown for row in rows}
+    assert texts
+    assert all(text.startswith("&lt;b&gt;x/") for text in texts)

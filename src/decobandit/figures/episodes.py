@@ -353,10 +353,11 @@ def _hover(
 ) -> Hover:
     """Return what a page shows of an arm at stages."""
     good, pulls = episode.good[stages, arm].tolist(), episode.pulls[stages, arm].tolist()
-    seen = [rounded(episode.seen[t][arm]) for t in stages] if episode.seen else good
+    texts = [as_text(rounded(row[arm])) for row in episode.seen]  # of users: names of states
+    states = [texts[t] for t in stages] if episode.seen else good
     terms = (episode.expected_reward, episode.value_of_information, episode.index)
     columns = np.column_stack([*(term[stages, arm] for term in terms), episode.prices[stages]])
-    rows = zip(seen, pulls, columns.round(6).tolist(), outcomes or [""] * len(good), strict=True)
+    rows = zip(states, pulls, columns.round(6).tolist(), outcomes or [""] * len(good), strict=True)
     template = HOVER if episode.problem.is_binary else HOVER.replace(COUNTED, SEEN)
     if outcomes:
         template = "%{customdata[6]}<br>" + template
