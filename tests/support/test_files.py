@@ -10,6 +10,22 @@ import pytest
 from decobandit.support import files, write_table, write_whole
 from helpers.program import deco
 
+DESIGN = """
+horizon = 12
+[[arms]]
+name = "old"
+[[arms]]
+name = "new"
+[design]
+policies = ["equal", "greedy"]
+control = "old"
+[[design.scenarios]]
+name = "none"
+truth = [0.3, 0.3]
+[[design.scenarios]]
+name = "50% more"
+truth = [0.1, 0.9]
+"""
 SRC = Path(__file__).parents[2] / "src" / "decobandit"
 
 
@@ -84,6 +100,62 @@ def test_a_latex_table_has_all_cells_and_escapes_words(tmp_path: Path) -> None:
         r"\bottomrule",
         r"\end{tabular}",
     ]
+
+
+def latex_cells(file: Path) -> list[dict[str, str]]:
+    """The rows of a LaTeX table by its titles."""
+    lines = file.read_text(encoding="utf-8").splitlines()
+    assert lines[0].startswith(r"\begin{tabular}")
+    assert lines[-1] == r"\end{tabular}"
+    titles, *rows = [
+        line.removesuffix(r" \\").replace(r"\_", "_").split(" & ") for line in lines if "&" in line
+    ]
+    return [dict(zip(titles, row, strict=True)) for row in rows]
+
+
+@pytest.mark.parametrize("command", ["evaluate", "gap"])
+def test_numbers_of_policies_are_those_of_json(tmp_path: Path, command: str) -> None:
+    file = tmp_path / "table.tex"
+    words = ["--arms", 2, "--horizon", 5, "--policy", "equal", "--policy", "greedy", "--json"]
+    tree = deco(command, *words, "--out", file).json
+    results = tree["policies" if command == "evaluate" else "results"]
+    rows = latex_cells(file)
+    assert [row["policy"] for row in rows] == ["equal", "greedy"]
+    for row, result in zip(rows, results, strict=True):
+        assert row["value"] == f"{result['value']:.6g}"
+    if command == "gap":
+        assert [row["congestion"] for row in rows] == [f"{x['congestion']:.6g}" for x in results]
+        assert "unspent" not in rows[0]  # nothing to spend
+
+
+def test_bounds_are_written_as_latex(tmp_path: Path) -> None:
+    file = tmp_path / "table.tex"
+    words = ["--arms", 2, "--horizon", 4, "--draws", 20, "--json"]
+    tree = deco("bound", *words, "--out", file).json
+    rows = latex_cells(file)
+    assert float(rows[0]["value"]) == pytest.approx(tree["best_bound"], rel=1e-5)
+    assert {"kind", "meaning"} <= rows[0].keys()
+    wrong = deco("bound", *words, "--out", tmp_path / "table.csv")
+    assert wrong.code == 2
+    assert "must end in .tex" in wrong.err
+
+
+def test_designs_and_sample_sizes_are_written_as_latex(tmp_path: Path) -> None:
+    problem, file = tmp_path / "problem.toml", tmp_path / "table.tex"
+    problem.write_text(DESIGN, encoding="utf-8")
+    scenarios = deco("design", problem, "--json", "--out", file).json["scenarios"]
+    rows = latex_cells(file)
+    assert [(row["scenario"], row["policy"]) for row in rows] == [
+        (scenario.replace("%", r"\%"), policy)
+        for scenario in ("none", "50% more")
+        for policy in ("equal", "greedy")
+    ]
+    expected = [f"{x['reject']:.6g}" for scenario in scenarios for x in scenario["policies"]]
+    assert [row["reject"] for row in rows] == expected
+    assert rows[0]["reject_best"] == "--"
+    words = ["--power", 0.2, "--alpha", 0.2, "--policy", "equal", "--json", "--out", file]
+    tried = deco("design", problem, *words).json["tried"]
+    assert [row["horizon"] for row in latex_cells(file)] == [str(one["horizon"]) for one in tried]
 
 
 def test_the_program_writes_simulated_policies_as_latex(tmp_path: Path) -> None:

@@ -19,6 +19,13 @@ if TYPE_CHECKING:
     from ..problem.models.base import Outcome
 
 MANY_STATES = 50_000_000
+# columns of LaTeX tables
+EVALUATED = [
+    *("policy", "value", "regret", "certified_gap_percent"),
+    *("variance", "best_arm_probability"),
+]
+SIMULATED = ["policy", *(f"{x}{e}" for x in ("value", "regret", "difference") for e in ("", "_se"))]
+GAPS = ["policy", "value", "value_se", "upper_bound", "gap", "shortfall", "congestion", "unspent"]
 
 
 @takes_policies(DEFAULT_POLICY)
@@ -27,10 +34,12 @@ def evaluate(
     truth: options.Truth = None,
     bound: options.Bound = None,
     bound_draws: options.BoundDraws = None,
+    out: options.OutTable = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Evaluate policies exactly, over the prior or at a given truth."""
     output.say_unruled(chosen.rules, as_json)
+    output.refuse_segments(chosen.context.problem, out=out)
     if all(group.model.finite for group in chosen.context.problem.groups):
         output.note(size_note(chosen.context.problem))
     with support.show_progress() as report:
@@ -45,6 +54,7 @@ def evaluate(
     if comparison.interrupted:
         output.say("interrupted: these are the policies that were finished")
     output.print_result(comparison, as_json, print_evaluations)
+    output.write_out(out, comparison.columns, names=EVALUATED)
 
 
 def size_note(problem: problems.Problem) -> str:
@@ -144,14 +154,7 @@ def simulate(
     output.save_table(episodes, partial(comparison.simulation.columns, "episodes"))
     title = f"Expected regret: {comparison.simulation.problem.described()}"
     figure = partial(figures.regret_figure, comparison.simulation)
-    output.draw_either(out, figure, title, lambda: _columns_of_papers(comparison))
-
-
-def _columns_of_papers(comparison: bounds.SimulatedComparison) -> support.Columns:
-    """Return values, regret and paired differences, without settings."""
-    names = ["policy", *(f"{x}{e}" for x in ("value", "regret", "difference") for e in ("", "_se"))]
-    every = comparison.columns()
-    return {name: every[name] for name in names if name in every}
+    output.write_out(out, comparison.columns, figure, title, names=SIMULATED)
 
 
 def _check_regret(problem: problems.Problem) -> None:
@@ -215,7 +218,7 @@ def gap(
     draws: options.Draws = 1000,
     per_draw: options.PerDraw = 10,
     seed: options.Seed = 1,
-    out: options.OutDrawing = None,
+    out: options.OutFigure = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Split the gap to the bound into shortfall and congestion.
@@ -235,8 +238,11 @@ def gap(
         )
     problem = chosen.context.problem
     output.print_results(gaps, as_json, partial(print_gap, problem=problem))
-    output.draw_either(
-        out, partial(figures.gap_figure, gaps), f"Gap by stage: {problem.described()}"
+    output.write_out(
+        out,
+        lambda: {name: [getattr(one, name) for one in gaps] for name in GAPS},
+        partial(figures.gap_figure, gaps),
+        f"Gap by stage: {problem.described()}",
     )
 
 

@@ -15,13 +15,14 @@ from ..problem.tie_rules import DEFAULT_TIES
 from .options import AllowPolicy, AsJson, Ties, Tolerance, Workers, argument, shown
 from .output import (
     FIGURES,
+    LATEX,
     PAGES,
     check_report,
-    draw_either,
     ending_in,
     print_result,
     refuse_segments,
     say,
+    write_out,
     write_report,
     written,
 )
@@ -31,6 +32,10 @@ File = Annotated[Path, argument("FILE", "Problem file with a design (.toml, .jso
 Calibrate = Annotated[float | None, shown("ALPHA", "Calibrate thresholds to this type I error.")]
 Trials = Annotated[int | None, shown("N", "Trials to simulate.", min=1, show_default="the file's")]
 
+OF_PAPERS = [  # columns of a LaTeX table
+    *("scenario", "policy", "good", "best_share", "select_best"),
+    *("reject", "reject_best", "reject_wrong", "size", "stopped"),
+]
 MAX_ARM_ROWS = 12  # arms whose pulls are shown
 
 OutReport = Annotated[
@@ -42,8 +47,8 @@ Out = Annotated[
     Path | None,
     shown(
         "FILE",
-        "Figure, or the calibrated design (.toml, .json).",
-        callback=ending_in(*FIGURES, *PAGES, *FILES),
+        "Figure, .tex table, calibrated design (.toml, .json).",
+        callback=ending_in(*FIGURES, *PAGES, *LATEX, *FILES),
     ),
 ]
 
@@ -86,6 +91,7 @@ def design(
     designs.check_asked(wanted, file)
     settings: dict[str, Any] = {"ties": ties, "tol": tol, "calibrate_to": calibrate}
     refuse_segments(problem, report=report, out=out)
+    size = None
     if power is not None:
         with support.show_progress() as progress:
             size = designs.sample_size(
@@ -121,7 +127,11 @@ def design(
         written("design with its thresholds", saved)
     elif not problem.segments:
         title = f"Operating characteristics: {problem.described()}"
-        draw_either(out, partial(figures.characteristics_figure, result), title)
+        figure = partial(figures.characteristics_figure, result)
+        if size is None:
+            write_out(out, result.columns, figure, title, names=OF_PAPERS)
+        else:
+            write_out(out, size.columns, figure, title)
 
 
 def _check_together(

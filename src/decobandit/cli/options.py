@@ -12,7 +12,7 @@ from typer.core import TyperCommand, TyperGroup
 from ..policies.names import POLICIES
 from ..problem.tie_rules import TIE_RULES, TieRule, tie_rule
 from ..support import InvalidArgument
-from .output import check_drawing, check_drawing_or_table
+from .output import check_drawing, check_drawing_or_table, check_latex
 
 if TYPE_CHECKING:
     from ..problem import BetaBernoulli
@@ -172,8 +172,9 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 DRAWINGS = ".png, .svg, .pdf, interactive .html."
 OutFigure = Annotated[
     Path | None,
-    shown("FILE", "Regret: .png, .svg, .pdf, .html; table: .tex.", callback=check_drawing_or_table),
+    shown("FILE", "Figure: .png, .svg, .pdf, .html; table: .tex.", callback=check_drawing_or_table),
 ]
+OutTable = Annotated[Path | None, shown("FILE", "LaTeX table: .tex.", callback=check_latex)]
 OutDrawing = Annotated[Path | None, shown("FILE", f"Figure: {DRAWINGS}", callback=check_drawing)]
 DATABASE = "SQLite file or postgresql:// URL."
 Db = Annotated[str | None, shown("FILE|URL", DATABASE, show_default="DECO_DB, else deco-trials.db")]

@@ -177,6 +177,7 @@ def write_report(path: Path, page: str) -> None:
 
 check_drawing = ending_in(*FIGURES, *PAGES)
 check_drawing_or_table = ending_in(*FIGURES, *PAGES, *LATEX)
+check_latex = ending_in(*LATEX)
 
 
 def check_table(path: Path | None) -> Path | None:
@@ -227,19 +228,31 @@ def draw(
         written("figure", out)
 
 
-def draw_either(
+def write_out(
     out: Path | None,
-    figure: Callable[..., Any],
-    title: str,
-    columns: Callable[[], support.Columns] | None = None,
+    columns: Callable[[], support.Columns],
+    figure: Callable[..., Any] | None = None,
+    title: str = "",
+    *,
+    names: Sequence[str] = (),
 ) -> None:
-    """Write the figure of a function with the keyword `interactive`, as figure or page.
+    """Write a result as the name of the file says: as LaTeX table, figure or page.
 
-    `columns`: of the table that is written where the name of the file is that of LaTeX.
+    `figure`: a function with the keyword `interactive`. `names`: columns that papers have, by
+    default all; those without a number are left out.
     """
-    if out is not None and columns is not None and out.suffix.lower() in LATEX:
-        return save_table(out, columns)
-    draw(out, figure, lambda: figures.figure_page(figure(interactive=True), title))
+    if out is None:
+        return
+    if out.suffix.lower() in LATEX:
+        every = columns()
+        shown = [name for name in names or every if name in every]
+        save_table(out, lambda: {name: every[name] for name in shown if _has_values(every[name])})
+    elif figure is not None:
+        draw(out, figure, lambda: figures.figure_page(figure(interactive=True), title))
+
+
+def _has_values(column: support.Column) -> bool:
+    return any(value is not None for value in column)
 
 
 def written(what: str, path: Path) -> None:

@@ -11,8 +11,8 @@ import typer
 
 from .. import bounds, figures, joint, prices, support
 from .. import problem as problems
-from .options import AsJson, OutDrawing, Seed, Tolerance, shown
-from .output import draw, ending_in, fixed, print_result, refuse_segments, say, written
+from .options import AsJson, OutDrawing, OutTable, Seed, Tolerance, shown
+from .output import draw, ending_in, fixed, print_result, refuse_segments, say, write_out, written
 from .problem_options import context_of, solve_shown, takes_problem
 from .tables import print_stages, print_table
 
@@ -149,14 +149,17 @@ def bound(
         ),
     ] = None,
     tol: Tolerance = 1e-4,
+    out: OutTable = None,
     as_json: AsJson = False,
 ) -> None:
     """Compute all upper bounds, best first."""
+    refuse_segments(problem, out=out)
     with support.show_progress() as report:
         result = bounds.bound(
             problem, tol=tol, draws=draws, rng=seed, weight=weight, progress=report
         )
     print_result(result, as_json, print_bounds)
+    write_out(out, result.columns)
 
 
 def print_bounds(result: bounds.Bounds) -> None:

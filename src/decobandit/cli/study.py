@@ -121,7 +121,7 @@ def show(
             save(rows, path)
             output.written("table", path)
     figure = partial(figures.study_figure, rows, collected.name)
-    output.draw_either(out, figure, collected.name, collected.columns)
+    output.write_out(out, collected.columns, figure, collected.name)
     if as_json:
         output.print_json(
             {
