@@ -133,10 +133,10 @@ def test_a_trial_is_planned_started_run_by_keyboard_explained_and_audited(
         page.get_by_role("link", name="Why").click()
         wait_for_figures(page)
         assert page.locator("#path svg .legendtext", has_text="price of a pull").count() == 1
-        # the line of the price, drawn: a path of its width and colour in both figures
-        lines = ".scatterlayer path.js-line[style*='stroke-width: 4px']"
-        for figure in ("#decision", "#path"):
-            assert page.locator(f"{figure} svg {lines}").count() == 1
+        # the line of the price, drawn: one path of its width in each figure
+        for figure, width in (("#decision", "4px"), ("#path", "4.2px")):
+            line = f"{figure} svg .scatterlayer path.js-line[style*='stroke-width: {width}']"
+            assert page.locator(line).count() == 1
         assert page.locator("#decision svg .ytick", has_text="<script>alert").count() == 1
         picture(page, "why-desktop-light")
         page.get_by_role("link", name="Audit").click()

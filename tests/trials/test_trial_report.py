@@ -264,7 +264,7 @@ def test_reports_follow_allocations_that_were_drawn_ahead(tmp_path: Path) -> Non
         slot = trial.asking(ahead=True, by="server").made()
         assert trial.assigning(["p-1"], by="server").made()["p-1"].id == slot.id
         trial.tell(slot.id, 1)
-        report = trial.report(late_after=1e-6)
+        report = trial.report(late_after=1e-9)  # hours
         assert (report.told, [one.allocation for one in report.late]) == (1, [slot.id])
 
 
