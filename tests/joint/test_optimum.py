@@ -431,3 +431,5 @@ def test_stages_rewritten_block_by_block_have_the_values_of_stored_ones(
     assert optimum(problem).value == pytest.approx(stored, abs=1e-12)
     monkeypatch.setattr("decobandit.joint.joint_sweep.SMALL_BLOCK", 1)
     assert optimum(problem).value == pytest.approx(stored, abs=1e-12)
+    one, two = (sweep(problem, 2, lambda progress: None, unstored=n)[0] for n in (1, 2))
+    assert two == pytest.approx(one, abs=1e-12)

@@ -176,13 +176,15 @@ def optimum(
     states = sum(counted.states)
     dense = problem.n_arms == 2 and not keep
     limit = machine_limit() if limit_bytes is None else limit_bytes
-    needed = _bytes(problem, counted, limit, keep=keep, dense=dense)
+    unstored, needed = 1, _bytes(problem, counted, limit, 1, keep=keep, dense=dense)
+    if needed > limit and not keep:
+        unstored, needed = 2, _bytes(problem, counted, limit, 2, keep=keep, dense=dense)
     _check_size(states, needed, limit)
     number, report = worker_count(workers), progress or silent
     if dense:
         value, tables = sweep_two_arms(problem, number, report), None
     else:
-        value, tables = sweep(problem, number, report, keep=keep)
+        value, tables = sweep(problem, number, report, unstored=unstored, keep=keep)
     fresh = (g.count * float(g.terminal[0]) for g in problem.groups if g.terminal is not None)
     return Optimum(
         value=value + sum(fresh),
@@ -261,17 +263,20 @@ def _to_int(number: float) -> int:
 # -- sizes --------------------------------------------------------------------------------------
 
 
-def _bytes(problem: Problem, counted: Counted, limit: int, *, keep: bool, dense: bool) -> float:
+def _bytes(
+    problem: Problem, counted: Counted, limit: int, unstored: int, *, keep: bool, dense: bool
+) -> float:
     """Values of one stage and its largest block, or of all stages; and their shapes."""
     if dense:
         return 8.0 * two_arm_states(problem)
     wide = SHAPE_BYTES * sum(columns(problem))
     if keep:
         return 8.0 * sum(counted.states) + wide * sum(counted.shapes)
-    most, shapes = 8.0 * max(counted.states), 2 * wide * max(counted.shapes)
+    most = 8.0 * max(counted.states[: max(len(counted.states) - unstored, 1)])
+    shapes = (1 + unstored) * wide * max(counted.shapes)
     if most + shapes > limit:
         return most + shapes  # too large already
-    return 8.0 * rewritten_states(problem) + shapes
+    return 8.0 * rewritten_states(problem, unstored) + shapes
 
 
 def _check_size(states: float, needed: float, limit: int) -> None:

@@ -1,8 +1,8 @@
 """Values of the joint states, backward over the stages.
 
-Threads share the shapes of a stage. Unless all stages are kept, a stage is rewritten in place. For
-two arms, each thread takes the next block of stages and follows the thread before it through the
-slabs.
+Threads share the shapes of a stage. Unless all stages are kept, the values of the last one or two
+are not stored, and those of the one before are rewritten in place. For two arms, each thread takes
+the next block of stages and follows the thread before it through the slabs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..problem.kernels.two_arms import slab_starts
 from ..support import Floats, Ints, Progress, Report, pool
 from .joint_states import JointValues, ranking_of, shapes_at
 from .kernels.endings import fill_ending
-from .kernels.joint import Shapes, fill_last, fill_level
+from .kernels.joint import Shapes, fill_ahead, fill_last, fill_level
 from .kernels.two_arms import last_slabs, last_values, step_choices, step_fronts
 
 SMALL_LEVEL = 20_000  # states; below this, threads are not worth it
@@ -37,20 +37,22 @@ SHORT_HORIZON = 150  # two arms: below this, threads are not worth it
 
 
 def sweep(
-    problem: Problem, workers: int, report: Report, *, keep: bool = False
+    problem: Problem, workers: int, report: Report, *, unstored: int = 1, keep: bool = False
 ) -> tuple[float, JointValues | None]:
-    """Return W_0 of the fresh state, and the values of all stages if `keep`."""
+    """Return W_0 of the fresh state, and the values of all stages if `keep`.
+
+    Otherwise the last stages, `unstored` of them, one or two, are not stored.
+    """
     stages, last = _Stages(problem, workers), problem.stages - 1
     shapes = shapes_at(problem, last)
-    values = stages.fill(last, shapes)
+    if last > 0 and not keep:
+        return _rewritten(problem, stages, shapes, min(unstored, last), report), None
+    stored = [(shapes, stages.fill(last, shapes))]
     _tell(report, problem, 1)
-    if not keep:
-        return _rewritten(problem, stages, shapes, values, report), None
-    stored = [(shapes, values)]
     for t in range(last - 1, -1, -1):
         later, after = stored[-1]
         shapes = shapes_at(problem, t, later)
-        stored.append((shapes, stages.fill(t, shapes, later.offset, after)))
+        stored.append((shapes, stages.fill(t, shapes, later, after)))
         _tell(report, problem, problem.stages - t)
     all_shapes, all_values = zip(*reversed(stored), strict=True)
     tables = JointValues(problem, stages.ranking, all_shapes, all_values)
@@ -58,16 +60,22 @@ def sweep(
 
 
 def _rewritten(
-    problem: Problem, stages: _Stages, shapes: Shapes, values: Floats, report: Report
+    problem: Problem, stages: _Stages, final: Shapes, unstored: int, report: Report
 ) -> float:
-    """Take the values of the last stage back to the first, in place; return W_0.
+    """Take the values of the last stored stage back to the first, in place; return W_0.
 
     The shapes whose first column is v are a block. Pulls of a shape lead to its own block or the
-    next one, so blocks are rewritten in order: each keeps the place that it has at the last stage.
+    next one, so blocks are rewritten in order: each keeps the place that it has at the beginning.
     """
+    begin, later = problem.stages - 1 - unstored, final
+    if unstored > 1:
+        later = shapes_at(problem, begin + 1, final)
+    shapes = shapes_at(problem, begin, later)
+    values = stages.fill(begin, shapes, later, final=final)
+    _tell(report, problem, unstored + 1)
     place = shapes.offset[_blocks(shapes)]
-    spare = np.empty(max(int(np.diff(place).max()), min(values.size, SMALL_BLOCK)))
-    for t in range(problem.stages - 2, -1, -1):
+    spare = np.empty(_spare_states(problem, begin, values.size))
+    for t in range(begin - 1, -1, -1):
         later, edges = shapes, _blocks(shapes)
         beyond = place[later.pulls[:, 0]] - later.offset[edges[later.pulls[:, 0]]]
         offset = later.offset.copy()
@@ -85,7 +93,7 @@ def _rewritten(
                 shapes.offset[rows] - begin,
                 shapes.after[rows.start : rows.stop - 1],
             )
-            stages.fill(t, piece, offset, values, spare)
+            stages.fill(t, piece, later._replace(offset=offset), values, spare)
             for block in range(first, end):
                 source = slice(*(shapes.offset[edges[block : block + 2]] - begin))
                 to = place[block]
@@ -101,11 +109,18 @@ def _blocks(shapes: Shapes) -> Ints:
     return np.searchsorted(first, np.arange(first[-1] + 2))
 
 
-def rewritten_states(problem: Problem) -> int:
+def rewritten_states(problem: Problem, unstored: int) -> int:
     """Return the number of values stored where stages are rewritten in place."""
-    shapes = shapes_at(problem, problem.stages - 1)
-    sizes = np.diff(shapes.offset[_blocks(shapes)])
-    return int(sizes.sum() + max(sizes.max(), min(sizes.sum(), SMALL_BLOCK)))
+    begin = max(problem.stages - 1 - unstored, 0)
+    states = int(shapes_at(problem, begin).offset[-1])
+    return states + _spare_states(problem, begin, states)
+
+
+def _spare_states(problem: Problem, begin: int, states: int) -> int:
+    """Return the room for the largest block of the stages before `begin`, which has `states`."""
+    shapes = shapes_at(problem, max(begin - 1, 0))
+    largest = int(np.diff(shapes.offset[_blocks(shapes)]).max())
+    return max(largest, min(states, SMALL_BLOCK))
 
 
 def _tell(report: Report, problem: Problem, levels: int) -> None:
@@ -122,7 +137,7 @@ def sweep_start(
     for t in range(stage - 1, -1, -1):
         later, after = shapes, values
         shapes = shapes_at(problem, t, later, number)
-        values = stages.fill(t, shapes, later.offset, after)
+        values = stages.fill(t, shapes, later, after)
         report(Progress("first stages", stage - t, stage))
     return float(values[0])
 
@@ -139,22 +154,26 @@ class _Stages:
         self,
         t: int,
         shapes: Shapes,
-        offset: Ints | None = None,
+        later: Shapes | None = None,
         after: Floats | None = None,
         values: Floats | None = None,
+        final: Shapes | None = None,
     ) -> Floats:
-        """Compute W_t, in `values` if given, from W_{t+1} = after; None at the last stage.
+        """Compute W_t, in `values` if given, from W_{t+1} = after; without `later`: the last stage.
 
-        offset: where the shapes of the next stage begin in `after`.
+        later: the shapes of the next stage, and where they begin in `after`. final: those of the
+        last stage, where `after` is not stored.
         """
         values = np.empty(shapes.offset[-1]) if values is None else values
 
         def part(first: int, last: int) -> None:
             about = (self._arms, t, self.ranking, shapes, first, last, values)
-            if offset is None:
+            if later is None:
                 fill_last(*about)
+            elif final is not None:
+                fill_ahead(*about, later, final, final is later)
             else:
-                fill_level(*about, offset, after)
+                fill_level(*about, later, after)
 
         self._in_parts(part, shapes.offset)
         return values

@@ -180,33 +180,77 @@ def fill_last(arms, t, ranking, shapes, first, last, values):
 
 
 @compiled(inline="always")
-def _fill_shape(arms, t, ranking, shapes, s, out, offset, after, p, gain):
-    """out: W_t in the states of shape s, whose runs are tried from the first to the last."""
-    under, group, pulls = ranking.under, ranking.group, shapes.pulls[s]
+def _try_run(arms, t, ranking, pulls, c, r, outer, out, reached, p, gain):
+    """Try the arms of the run of r columns from c on; return its number of multisets.
+
+    reached: W_{t+1} in the states of the shape that a pull of the run leads to.
+    """
+    under, group = ranking.under, ranking.group
+    k, v = group[c], np.int64(pulls[c])
+    near = run_length(pulls, group, c + r, k, v + 1)
+    leaving, joining = _insertions(ranking, r - 1, v), _insertions(ranking, near, v + 1)
+    sizes = under[v + 1, r], leaving.shape[0], joining.shape[0], under[v + 2, near + 1]
+    inner = out.size // (outer * sizes[0] * sizes[2])
+    pull_row(arms, k, t, v, p, gain)
+    _raise_run(out, reached, outer, inner, v, leaving, joining, sizes, p, gain)
+    return sizes[0]
+
+
+@compiled
+def _fill_before_last(arms, t, ranking, shapes, s, out, final, spare, p, gain):
+    """out: W_t in the states of shape s, where t + 1 is the last stage, of the shapes `final`."""
+    pulls, group = shapes.pulls[s], ranking.group
     out[:] = -np.inf
     outer, c = 1, 0
     while c < pulls.size:
-        k, v = group[c], np.int64(pulls[c])
-        r = run_length(pulls, group, c, k, v)
-        near = run_length(pulls, group, c + r, k, v + 1)
-        leaving, joining = _insertions(ranking, r - 1, v), _insertions(ranking, near, v + 1)
-        sizes = under[v + 1, r], leaving.shape[0], joining.shape[0], under[v + 2, near + 1]
-        inner = out.size // (outer * sizes[0] * sizes[2])
-        pull_row(arms, k, t, v, p, gain)
+        r = run_length(pulls, group, c, group[c], np.int64(pulls[c]))
         to = shapes.after[s, c + r - 1]
-        later = after[offset[to] : offset[to + 1]]
-        _raise_run(out, later, outer, inner, v, leaving, joining, sizes, p, gain)
-        outer *= sizes[0]
+        reached = spare[: final.offset[to + 1] - final.offset[to]]
+        _fill_last(arms, t + 1, ranking, final.pulls[to], reached, p, gain)
+        outer *= _try_run(arms, t, ranking, pulls, c, r, outer, out, reached, p, gain)
         c += r
 
 
 @compiled
-def fill_level(arms, t, ranking, shapes, first, last, values, offset, after):
+def fill_level(arms, t, ranking, shapes, first, last, values, later, after):
     """values: W_t in the states of shapes first..last-1; one arm is pulled.
 
-    offset, after: of the shapes of stage t + 1, and W_{t+1}.
+    later, after: the shapes of stage t + 1, and W_{t+1} where they begin in it.
     """
     p, gain = np.empty(t + 1), np.empty(t + 1)
     for s in range(first, last):
-        out = values[shapes.offset[s] : shapes.offset[s + 1]]
-        _fill_shape(arms, t, ranking, shapes, s, out, offset, after, p, gain)
+        out, pulls = values[shapes.offset[s] : shapes.offset[s + 1]], shapes.pulls[s]
+        out[:] = -np.inf
+        outer, c = 1, 0
+        while c < pulls.size:
+            r = run_length(pulls, ranking.group, c, ranking.group[c], np.int64(pulls[c]))
+            to = shapes.after[s, c + r - 1]
+            reached = after[later.offset[to] : later.offset[to + 1]]
+            outer *= _try_run(arms, t, ranking, pulls, c, r, outer, out, reached, p, gain)
+            c += r
+
+
+@compiled
+def fill_ahead(arms, t, ranking, shapes, first, last, values, later, final, near):
+    """values: as in `fill_level`, where no later stage is stored: those have most states.
+
+    final: the shapes of the last stage, which is t + 1 if `near`, with shapes `later` too, or else
+    t + 2. Values of later stages are found wherever they are needed.
+    """
+    p, gain = np.empty(t + 3), np.empty(t + 3)
+    spare = np.empty(np.diff(final.offset).max())
+    between = np.empty(np.diff(later.offset).max())
+    for s in range(first, last):
+        out, pulls = values[shapes.offset[s] : shapes.offset[s + 1]], shapes.pulls[s]
+        if near:
+            _fill_before_last(arms, t, ranking, shapes, s, out, final, spare, p, gain)
+            continue
+        out[:] = -np.inf
+        outer, c = 1, 0
+        while c < pulls.size:
+            r = run_length(pulls, ranking.group, c, ranking.group[c], np.int64(pulls[c]))
+            to = shapes.after[s, c + r - 1]
+            reached = between[: later.offset[to + 1] - later.offset[to]]
+            _fill_before_last(arms, t + 1, ranking, later, to, reached, final, spare, p, gain)
+            outer *= _try_run(arms, t, ranking, pulls, c, r, outer, out, reached, p, gain)
+            c += r
