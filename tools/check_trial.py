@@ -38,8 +38,7 @@ class Check:
         self.differences += [] if true else [f"{where}: {text}"]
 
     def run(self) -> None:
-        known = self.export.get("format") == "decobandit-trial-1"
-        self.expect(known, "export", "the format is not decobandit-trial-1")
+        self.expect(self.export.get("format") == "decobandit-trial-1", "export", "unknown format")
         for event in self.chain():
             self.apply(event)
         self.results()
@@ -284,11 +283,12 @@ class Policy:
 
 def main() -> None:
     sys.setrecursionlimit(20_000)
-    with open(sys.argv[1], encoding="utf-8") as file:
-        check = Check(json.load(file))
+    check = Check({})
     try:
+        with open(sys.argv[1], encoding="utf-8") as file:
+            check.export = json.load(file)
         check.run()
-    except (LookupError, TypeError, ValueError, AttributeError) as error:
+    except (OSError, LookupError, TypeError, ValueError, AttributeError) as error:
         check.expect(False, "export", f"cannot be read: {type(error).__name__}: {error}")
     if check.differences:
         sys.exit("\n".join(check.differences))

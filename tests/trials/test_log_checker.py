@@ -203,3 +203,14 @@ def test_it_is_one_short_file_of_the_standard_library() -> None:
         node.module if isinstance(node, ast.ImportFrom) else node.names[0].name for node in nodes
     }
     assert names <= set(sys.stdlib_module_names)
+
+
+@pytest.mark.parametrize("text", [None, "{", "[]", '{"format": "decobandit-trial-1"}'])
+def test_what_is_no_export_is_refused_in_one_line(tmp_path: Path, text: str | None) -> None:
+    if text is not None:
+        (tmp_path / "export.json").write_text(text)
+    command = [sys.executable, "-I", "-S", str(TOOL), str(tmp_path / "export.json")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("export: cannot be read: ")
