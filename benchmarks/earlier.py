@@ -23,6 +23,10 @@ ROOT = Path(__file__).parents[1]
 WORK = {
     "dual (20, 500) to 1e-4": ("solve(Problem.uniform(arms=20, horizon=500), tol=1e-4)", 1),
     "dual (10, 100) to 1e-5": ("solve(Problem.uniform(arms=10, horizon=100), tol=1e-5)", 3),
+    "dual of batches (10, 10 x 100) to 1e-4": (
+        "solve(Problem.uniform(arms=10, horizon=10, pulls_per_stage=100, repeat=True), tol=1e-4)",
+        1,
+    ),
     "backward pass (20, 500)": ("dual_value(big, prices)", 5),
     "table of DeCo, 500 stages": ("OneArmValues(big, prices).stage_index(400)", 3),
     "optimum (5, 40)": ("optimum(Problem.uniform(arms=5, horizon=40))", 1),
@@ -46,10 +50,16 @@ import json, sys, time, warnings
 warnings.simplefilter("ignore")
 import numpy as np
 from decobandit import *
-from decobandit import evaluate, make_policy, simulate
-from decobandit.policies import DecoPolicy
-from decobandit.prices import dual_value
-from decobandit.arm import OneArmValues
+from decobandit import evaluate, simulate
+try:
+    from decobandit import make_policy
+    from decobandit.arm import OneArmValues
+    from decobandit.policies import DecoPolicy
+    from decobandit.prices import dual_value
+except ImportError:  # names until e214703
+    from decobandit import DecoPolicy, Relaxation as OneArmValues, Workbench, dual_value
+    def make_policy(problem, name):
+        return Workbench(problem).policy(name)
 big = Problem.uniform(arms=20, horizon=500)
 prices = np.linspace(0.95, 0.6, 500)
 long = Problem.uniform(arms=10, horizon=500)
