@@ -23,7 +23,7 @@ from decobandit import (
     with_history,
 )
 from decobandit.problem import ProblemError, model_of
-from decobandit.problem.shrinkage import common_strength, log_likelihood, shrunk_stats
+from decobandit.problem.variants import common_strength, log_likelihood, shrunk_stats
 from helpers.refusals import refused
 
 EU_US = (Segment("EU", 0.6), Segment("US", 0.4))

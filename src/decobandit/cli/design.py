@@ -11,7 +11,7 @@ import typer
 
 from .. import designs, figures, support
 from .. import problem as problems
-from ..problem.tie_rules import DEFAULT_TIES
+from ..problem.ties import DEFAULT_TIES
 from .options import AllowPolicy, AsJson, Ties, Tolerance, Workers, argument, shown
 from .output import (
     FIGURES,

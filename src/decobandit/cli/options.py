@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from ..policies.names import POLICIES
-from ..problem.tie_rules import TIE_RULES, TieRule, tie_rule
+from ..problem.ties import TIE_RULES, TieRule, tie_rule
 from ..support import InvalidArgument
 from .output import check_drawing, check_drawing_or_table, check_latex
 

@@ -15,7 +15,7 @@ import typer
 from .. import policies, prices, support
 from .. import problem as problems
 from ..policies.names import PAPER_POLICY
-from ..problem.tie_rules import DEFAULT_TIES
+from ..problem.ties import DEFAULT_TIES
 from .options import Ties, Tolerance, Workers, argument, shown
 from .output import note
 from .taking import option, options_of, taking, with_options

@@ -5,7 +5,7 @@ Imports `support`.
 What it may contain: `model.py`, `arms.py`, `design_model.py`; allowed values `fields.py`. Outcome
 models with their priors and formats: `models/`. As tables and text: `problem_tables.py`,
 `problem_files.py`. Outcomes: `state.py`, many states at once `states.py`, from data `outcomes.py`.
-Problems made from a problem: `variants.py`, `segments.py`. Ties: `ties.py`, names `tie_rules.py`.
+Problems made from a problem: `variants.py`, `segments.py`. Ties: `ties.py`.
 """
 
 from typing import TYPE_CHECKING
@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from ..support.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from .arm_arrays import arms_of as arms_of
     from .arms import Arm as Arm
     from .arms import Prior as Prior
     from .arms import Reward as Reward
@@ -52,6 +51,12 @@ if TYPE_CHECKING:
     from .model import EqualArms as EqualArms
     from .model import Problem as Problem
     from .model import Terminal as Terminal
+    from .model import arms_of as arms_of
+    from .model import check_problem as check_problem
+    from .model import refuse_batches as refuse_batches
+    from .model import refuse_budget as refuse_budget
+    from .model import refuse_resources as refuse_resources
+    from .model import refuse_restless as refuse_restless
     from .model_base import InvalidProblem as InvalidProblem
     from .model_base import ProblemError as ProblemError
     from .models.base import LARGEST_SUM as LARGEST_SUM
@@ -86,11 +91,6 @@ if TYPE_CHECKING:
     from .outcomes import OutcomeColumns as OutcomeColumns
     from .outcomes import read_outcomes as read_outcomes
     from .outcomes import read_tallies as read_tallies
-    from .problem_argument import check_problem as check_problem
-    from .problem_argument import refuse_batches as refuse_batches
-    from .problem_argument import refuse_budget as refuse_budget
-    from .problem_argument import refuse_resources as refuse_resources
-    from .problem_argument import refuse_restless as refuse_restless
     from .problem_files import format_problem as format_problem
     from .problem_files import load_problem as load_problem
     from .problem_files import read_tree as read_tree
@@ -111,13 +111,13 @@ if TYPE_CHECKING:
     from .state import check_stats as check_stats
     from .states import States as States
     from .states import is_paid as is_paid
-    from .tie_rules import DEFAULT_TIES as DEFAULT_TIES
-    from .tie_rules import TIE_RULES as TIE_RULES
-    from .tie_rules import TieRule as TieRule
-    from .tie_rules import tie_rule as tie_rule
+    from .ties import DEFAULT_TIES as DEFAULT_TIES
+    from .ties import TIE_RULES as TIE_RULES
     from .ties import TIE_SIGNS as TIE_SIGNS
     from .ties import TIE_TOLERANCE as TIE_TOLERANCE
+    from .ties import TieRule as TieRule
     from .ties import break_tie as break_tie
+    from .ties import tie_rule as tie_rule
     from .ties import tie_tolerance as tie_tolerance
     from .ties import tied_arms as tied_arms
     from .truth import Given as Given

@@ -25,7 +25,16 @@ from pydantic import (
     model_validator,
 )
 
-from ..support import Card, Place, Shown, look_alike_keys, refuse
+from ..support import (
+    Card,
+    InvalidArgument,
+    Place,
+    Shown,
+    Unsupported,
+    look_alike_keys,
+    refuse,
+    shown,
+)
 from .arms import FLAT_PRIOR, Arm, Prior, Reward, numbered
 from .fields import (
     MAX_ARMS,
@@ -39,6 +48,7 @@ from .fields import (
 )
 from .groups import Group, group_of_arm, groups_of
 from .horizon import HorizonOrLaw, RandomHorizon
+from .kernels.arms import Arms
 from .model_base import Frozen
 from .models.markov import MarkovArm
 from .models.normal import NormalNormal
@@ -108,7 +118,7 @@ Unit = Annotated[
     ArmCount,
     Field(description="With repeat, pulls that go to one arm together; divides pulls_per_stage."),
 ]
-Arms = Annotated[
+ArmList = Annotated[
     tuple[Entry, ...],
     Field(
         description="The arms; their names differ.",
@@ -124,7 +134,7 @@ class ProblemFields(Frozen):
     pulls_per_stage: PullsPerStage = 1
     repeat: Repeat = False
     unit: Unit = 1
-    arms: Arms[Arm]
+    arms: ArmList[Arm]
     terminal: DeploymentAtEnd = None
     budget: PositiveNumber | None = Field(
         default=None,
@@ -667,3 +677,73 @@ def _faults_of_last_rewards(problem: Problem) -> Iterator[Fault]:
         yield ("terminal", "deploy"), early, terminal.deploy
     for position, table in tables if random_end else ():
         yield ("arms", position, "terminal"), early, table
+
+
+def check_problem(problem: object, *, segments: bool = False) -> Problem:
+    """Return the problem; raise a TypeError for anything else, refuse segments unless allowed."""
+    if isinstance(problem, Problem):
+        if problem.segments and not segments:
+            names = ", ".join(segment.name for segment in problem.segments)
+            raise Unsupported(
+                "segments: this takes the problem of one segment, problem.segment(NAME) or "
+                f"--segment NAME, of {names}",
+                field="segments",
+            )
+        return problem
+    raise TypeError(
+        f"problem: {shown(problem)} is not a decobandit.Problem; "
+        "load_problem(path) reads one, Problem.uniform(arms=3, horizon=20) makes one"
+    )
+
+
+def refuse_budget(problem: Problem, what: str) -> None:
+    """Raise Unsupported for a problem with a budget, which `what` does not keep to."""
+    if problem.budget is not None:
+        raise Unsupported(
+            f"{what}: does not keep to a budget; solve, bound, gap, evaluate and simulate do",
+            field="budget",
+        )
+
+
+def refuse_resources(problem: Problem, what: str) -> None:
+    """Raise Unsupported for a problem with resources, which `what` does not share out."""
+    if problem.resources is not None:
+        raise Unsupported(
+            f"{what}: does not share out resources; solve, bound, optimum, evaluate and simulate "
+            "do",
+            field="resources",
+        )
+
+
+def refuse_batches(problem: Problem, what: str) -> None:
+    """Refuse problems whose arms share the pulls of a stage; `what` does not support them."""
+    if problem.repeat:
+        raise InvalidArgument(
+            f"{what}: not for problems with repeat = true, whose arms share the pulls of a stage; "
+            "use solve for a bound, simulate or evaluate for policies, optimum for small ones"
+        )
+
+
+def refuse_restless(problem: Problem, what: str) -> None:
+    """Raise Unsupported for problems with arms that move at rest; `what` does not follow them."""
+    if problem.is_restless:
+        raise Unsupported(
+            f"{what}: not for arms that move at rest; use solve, simulate, evaluate or optimum"
+        )
+
+
+def arms_of(problem: Problem) -> Arms:
+    """Stack the groups of a problem, as kernels read them."""
+    from .kernels.layout import slab_size  # late: loads the compiler
+
+    groups = problem.groups
+    slab = slab_size(problem.stages)
+    none = np.zeros(slab)
+    return Arms(
+        alpha=np.array([group.alpha for group in groups]),
+        beta=np.array([group.beta for group in groups]),
+        counts=np.array([float(group.count) for group in groups]),
+        reward_good=np.stack([group.reward_good for group in groups]),
+        reward_bad=np.stack([group.reward_bad for group in groups]),
+        terminal=np.stack([none if g.terminal is None else g.terminal for g in groups]),
+    )

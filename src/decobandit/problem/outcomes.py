@@ -16,10 +16,9 @@ from ..support import (
     original,
     read_rows,
 )
-from .model import Problem
+from .model import Problem, check_problem, refuse_restless
 from .model_base import ProblemError
 from .models.base import ArmModel, Stats
-from .problem_argument import check_problem, refuse_restless
 from .state import State
 
 _WITHOUT_OUTCOME = ("open", "cancelled")  # states of allocations in an exported trial

@@ -15,7 +15,7 @@ from ..support import Place, refuse
 from .arms import Arm, numbered
 from .design_model import Design, Rules
 from .fields import MAX_ARMS, NAME_RULE, ArmCount, is_name
-from .model import Arms, Problem, ProblemFields
+from .model import ArmList, Problem, ProblemFields
 from .model_base import Frozen, InvalidProblem, ProblemError
 
 _ABOUT = ("title", "description")  # keys of a JSON schema beside the type
@@ -68,7 +68,7 @@ class ArmEntry(Written, Arm):
 class ProblemTable(Written, ProblemFields):
     """A problem, as problem files hold it."""
 
-    arms: Arms[ArmEntry]
+    arms: ArmList[ArmEntry]
 
     @model_validator(mode="after")
     def _check_number_of_arms(self) -> Self:

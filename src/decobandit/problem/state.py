@@ -9,10 +9,9 @@ import numpy as np
 
 from ..support import Floats, InvalidArgument, shown
 from .groups import Group
-from .model import Problem
+from .model import Problem, check_problem
 from .models.base import ArmModel, Stats
 from .models.bernoulli import BernoulliModel
-from .problem_argument import check_problem
 
 BINARY = BernoulliModel(1.0, 1.0)  # any prior: reads good/pulls where there is no problem
 

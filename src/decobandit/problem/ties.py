@@ -9,19 +9,38 @@ Arms whose indices differ by at most 1e-12 of the problem's largest number are t
 least-pulled, most-pulled and random use the states of the arms before their positions. As long as
 the states decide, exchangeable arms stay exchangeable, and exact evaluation merges them.
 
-Compiled loops apply the same rules through TIE_SIGNS.
+Compiled loops apply the same rules through TIE_SIGNS. `deco --help` shows the rules: numpy is
+imported late.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal, get_args
 
-import numpy as np
-import numpy.typing as npt
+from ..support import InvalidArgument
 
-from ..support import Floats, InvalidArgument
-from .model import Problem
-from .tie_rules import TieRule
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from ..support import Floats
+    from .model import Problem
+
+TieRule = Literal["least-pulled", "most-pulled", "first", "last", "random"]
+TIE_RULES: tuple[TieRule, ...] = get_args(TieRule)
+DEFAULT_TIES: TieRule = "least-pulled"
+
+
+def tie_rule(text: str) -> TieRule:
+    """Return the tie rule of this name."""
+    for rule in TIE_RULES:
+        if rule == text:
+            return rule
+    raise InvalidArgument(
+        f"ties: {text!r} is not a rule; choose one of {', '.join(TIE_RULES)}", field="ties"
+    )
+
 
 TIE_TOLERANCE = 1e-12
 # as kernels see a rule: sign of the pulls that are wanted, then of the position; 0, 0 is at random
@@ -42,6 +61,8 @@ def tie_tolerance(problem: Problem) -> float:
 
 def tied_arms(values: Floats, allowed: npt.ArrayLike, tolerance: float) -> npt.NDArray[np.intp]:
     """Positions of the arms that share the largest value of those allowed, in their order."""
+    import numpy as np
+
     arms = np.asarray(allowed, dtype=np.intp)
     candidates = values[arms]
     return np.asarray(arms[candidates >= candidates.max() - tolerance], dtype=np.intp)

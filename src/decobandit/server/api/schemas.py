@@ -18,7 +18,7 @@ from pydantic_core import core_schema
 from ...policies import COMPARED_POLICIES, DEFAULT_POLICY
 from ...problem import MAX_NAME, DesignedTable, ProblemTable
 from ...problem.fields import FirstError, at_most, line_pattern
-from ...problem.model import Arms
+from ...problem.model import ArmList
 from ...problem.problem_tables import ArmEntry
 from ...support import refuse_many_keys, without_defaults
 from ...trials.recording import MAX_COUNT
@@ -94,7 +94,7 @@ TrialName = Annotated[str, Field(min_length=1, max_length=MAX_NAME, json_schema_
 
 
 SentArms = Annotated[
-    Arms[ArmEntry],
+    ArmList[ArmEntry],
     at_most(MAX_SENT_ARMS),
     Field(json_schema_extra={"minItems": 1, "maxItems": MAX_SENT_ARMS}),
 ]
@@ -119,7 +119,7 @@ class CreateIn(In):
     """Request for a new trial."""
 
     problem: DesignedIn = Field(
-        description="Arms, priors, rewards and horizon; rules that the trial obeys: design."
+        description="ArmList, priors, rewards and horizon; rules that the trial obeys: design."
     )
     name: TrialName | None = Field(default=None, description="Unique; by default a random one.")
     policy: str = Field(default=DEFAULT_POLICY, max_length=40, description="Name of the policy.")
@@ -316,7 +316,7 @@ class LimitsIn(ReasonIn):
 class PlanIn(In):
     """A problem and policies for a forecast."""
 
-    problem: ProblemIn = Field(description="Arms, priors, rewards and horizon.")
+    problem: ProblemIn = Field(description="ArmList, priors, rewards and horizon.")
     policies: list[Annotated[str, Field(max_length=40)]] = Field(
         default=list(COMPARED_POLICIES),
         max_length=8,
@@ -328,7 +328,7 @@ class DesignIn(In):
     """A problem with a design."""
 
     problem: DesignedIn = Field(
-        description="Arms, priors, rewards and horizon; rules, policies and scenarios: design."
+        description="ArmList, priors, rewards and horizon; rules, policies and scenarios: design."
     )
     calibrate: float | None = Field(
         default=None,
