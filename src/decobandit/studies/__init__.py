@@ -1,9 +1,6 @@
 """Grids of simulations and of designs in files, computed here or on a Dask cluster.
 
-Imports `designs` and what is below it.
-
-What a study may contain: `study_files.py`; a cell and its result, their files, columns of tables:
-`records.py`; running them here or on a cluster: `running.py`.
+Contents: `study_files.py`; a cell and its result: `records.py`; running them: `running.py`.
 """
 
 from typing import TYPE_CHECKING

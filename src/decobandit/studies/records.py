@@ -1,8 +1,4 @@
-"""The records of a study: the cell that is asked for, its result, and both together when finished.
-
-All are frozen and typed. In files fields have the same names, except `problem_name`, which
-is `name`. Finished cells as one table: the last part of this file.
-"""
+"""The records of a study: cells and their results, in files and as rows of one table."""
 
 from __future__ import annotations
 
@@ -236,8 +232,6 @@ class Study(Shown):
     cells: tuple[Cell, ...]
 
 
-# -- Cell files: the results of a study, one file each, written atomically, never overwritten ------
-
 CELL_LIST = "study.json"
 
 
@@ -266,9 +260,6 @@ class Collected(Tabular):
         return {"cells": lambda: columns_of(map(asdict, rows_of(self.finished)))}
 
 
-# -- writing ------------------------------------------------------------------------------------
-
-
 def write_cell(cell: Cell, result: CellResult, folder: Path) -> None:
     """Write a finished cell."""
     path = folder / cell.file
@@ -295,9 +286,6 @@ def _write(kind: TypeAdapter[File], file: File, path: Path) -> None:
     tree = kind.dump_python(file, by_alias=True)
     text = json.dumps(tree, sort_keys=True, indent=1, ensure_ascii=False, allow_nan=False)
     write_whole(path, f"{text}\n".encode())
-
-
-# -- reading ------------------------------------------------------------------------------------
 
 
 def read_cell(path: Path) -> FinishedCell:
@@ -378,9 +366,6 @@ def _difference(
 def _shown(value: object) -> str:
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 40 else f"{text[:37]}..."
-
-
-# -- The finished cells of a study as one table: rows, CSV, Parquet; policies side by side ---------
 
 
 @dataclass(frozen=True)
@@ -502,9 +487,6 @@ def _entry(value: object, between: str = " ") -> object:
     if not isinstance(value, list | tuple):
         return value
     return between.join(str(_entry(entry, "+")) for entry in value)
-
-
-# -- files --------------------------------------------------------------------------------------
 
 
 def save_csv(rows: Sequence[Row], path: Path) -> None:

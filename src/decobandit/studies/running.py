@@ -1,8 +1,4 @@
-"""Running a study: missing cells are computed, here or on a cluster, and stored as they finish.
-
-The result of a cell depends on the cell alone, and is the same with any number of threads. An
-interruption loses at most the cells being computed.
-"""
+"""Running a study: missing cells are computed, here or on a cluster, and stored as they finish."""
 
 from __future__ import annotations
 
@@ -62,9 +58,6 @@ class RunSummary(Shown):
     @property
     def finished(self) -> int:
         return self.skipped + self.computed
-
-
-# -- one cell -----------------------------------------------------------------------------------
 
 
 @obeys_workers
@@ -157,9 +150,6 @@ def _context(problem: Problem, tol: float, ties: TieRule, workers: int | None) -
         ties=ties,
         solver=lambda problem, tol: whole_solution(problem, tol=tol, workers=workers),
     )
-
-
-# -- all of them --------------------------------------------------------------------------------
 
 
 def here(workers: int | None = None) -> Runner:
@@ -269,8 +259,6 @@ def _watched() -> Iterator[list[int]]:
     finally:
         signal.signal(signal.SIGINT, before)
 
-
-# -- Cells computed on a Dask cluster. The only file that uses Dask; needs the extra `cluster` -----
 
 CONNECTION_SECONDS = 5.0  # for a scheduler to answer, and for it to have a worker
 RETRIES = 3  # of a cell that failed for a reason outside it

@@ -1,7 +1,4 @@
-"""Study files: a grid of problems, policies and seeds, in TOML or JSON, and its cells.
-
-With a table `design` every problem is a trial, and every scenario of it has cells of its own.
-"""
+"""Study files: a grid of problems, policies and seeds, in TOML or JSON, and its cells."""
 
 from __future__ import annotations
 
@@ -145,9 +142,6 @@ def _cells(
             design=design,
             scenario=scenario,
         )
-
-
-# -- the model ----------------------------------------------------------------------------------
 
 
 def _policy(value: object) -> str:

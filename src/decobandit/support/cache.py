@@ -1,8 +1,4 @@
-"""The one cache of this package: least recently used values are dropped first.
-
-Safe to share between threads. If several threads ask for a missing value, one of them makes it
-and the others wait for it. No lock is held meanwhile, so that other keys are not blocked.
-"""
+"""The one cache of this package: least recently used values are dropped first."""
 
 from __future__ import annotations
 
@@ -158,8 +154,6 @@ class Cache(Generic[Key, Value]):
     def _size_of(self, value: Value) -> int:
         return 1 if self._size is None else self._size(value)
 
-
-# -- A value that is made once, when it is first asked for -----------------------------------------
 
 T = TypeVar("T")
 

@@ -52,9 +52,6 @@ def write_whole(
             os.close(folder)
 
 
-# -- Tables in files: CSV, or Parquet where the name ends in .parquet ------------------------------
-
-
 class TableError(InvalidFile):
     """A table that cannot be read."""
 
@@ -189,8 +186,6 @@ def _cells(column: Column) -> list[object]:
     values = column.tolist() if isinstance(column, np.ndarray) else column
     return [harmless(value) for value in values]
 
-
-# -- Cells of CSV files that a spreadsheet would compute, written so that it does not --------------
 
 _START = r"(?:^|(?<=[;\t\r\n]))"  # of a cell, for some spreadsheet
 _FORMULA = r"(?=['\"\s]*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20])"

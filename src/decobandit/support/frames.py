@@ -1,7 +1,4 @@
-"""Cards of results in notebooks, and data frames of pandas, polars or pyarrow.
-
-The only place that knows these packages.
-"""
+"""Cards of results in notebooks, and data frames of pandas, polars or pyarrow."""
 
 from __future__ import annotations
 
@@ -119,8 +116,6 @@ def text(value: object) -> str:
         return f"{int(value):,}"
     return f"{round(float(value), 12) + 0.0:.6g}" if isinstance(value, Real) else str(value)
 
-
-# -- Tables as data frames, of pandas, polars or pyarrow: the only place that knows these packages
 
 Column = Sequence[Any] | npt.NDArray[Any]
 Columns = Mapping[str, Column]
@@ -280,9 +275,6 @@ def columns_of(
 def constant(rows: int, **values: object) -> dict[str, list[Any]]:
     """Return columns that repeat one value."""
     return {name: [value] * rows for name, value in values.items()}
-
-
-# -- frames that come in --------------------------------------------------------------------------
 
 
 def frame_rows(frame: object) -> tuple[list[str], Iterator[dict[str, str]]]:

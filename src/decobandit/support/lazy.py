@@ -1,15 +1,4 @@
-"""Names of a package that are imported on first use, from one list that type checkers read too.
-
-A package's `__init__.py` lists them once, as type checkers want them:
-
-    if TYPE_CHECKING:
-        from .dual import DualSolution as DualSolution
-        from .dual import solve as solve
-
-    __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)
-
-and this reads that list, so that importing the package costs nothing until a name is used.
-"""
+"""Names of a package that are imported on first use, by its `if TYPE_CHECKING` list of imports."""
 
 from __future__ import annotations
 

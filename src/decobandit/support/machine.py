@@ -1,12 +1,4 @@
-"""Processors and memory that this process may use.
-
-Control groups of Linux set limits, in containers and batch systems. A process belongs to a group of
-a tree; the limits of its group and of all groups above it hold. Version 2 has one tree, version 1
-one for each resource; /proc/self/cgroup names the groups:
-
-    0::/user.slice/job           version 2
-    4:memory:/docker/0a1b        version 1
-"""
+"""Processors and memory that this process may use, its control groups on Linux included."""
 
 from __future__ import annotations
 
@@ -100,8 +92,6 @@ def _lines(file: Path) -> list[str]:
         return []
 
 
-# -- Available memory, and the error for work that would need more ---------------------------------
-
 MEMORY_FRACTION = 0.7  # of the available memory that one computation may use
 
 
@@ -127,8 +117,6 @@ def refuse_over(needed: float, what: str, instead: str) -> None:
             f"{what} needs {needed / 1e9:.1f} GB (limit {limit / 1e9:.1f} GB); {instead}"
         )
 
-
-# -- What the last digits of numbers depend on besides the sources ---------------------------------
 
 # instructions that change how sums are rounded
 VECTORS = ("avx2", "avx512f", "fma", "asimd", "sve")

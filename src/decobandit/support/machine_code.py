@@ -1,18 +1,4 @@
-"""The cache of compiled kernels on disk.
-
-One folder for each file of kernels and each content that its code can depend on (its own, that of
-the files that it imports, and that of the records that kernels take), under the first of these that
-can be written to:
-
-    $DECO_CACHE                        where it is set; a temporary copy of it where it is read-only
-    the folder set for numba           NUMBA_CACHE_DIR, if it is set
-    the user's folder for caches       ~/.cache/decobandit and its like on other systems
-    __pycache__ of the package
-
-Code compiled from other sources is therefore never found, whichever kernel was edited; an edit
-compiles the kernels that depend on it and no others; and installations that have the same kernels
-share their code. Folders that were not used lately are removed when a new one is made.
-"""
+"""The cache of compiled kernels on disk: a folder for each file and each content of its sources."""
 
 from __future__ import annotations
 

@@ -26,9 +26,6 @@ def read_only(array: Floats) -> Floats:
     return view
 
 
-# -- Numbers from text that people write: ASCII digits, no underscores -----------------------------
-
-
 def int_from(text: str) -> int:
     """Parse an integer of ASCII digits."""
     return int(_without_separators(text))
@@ -49,8 +46,6 @@ def _without_separators(text: str) -> str:
         raise InvalidArgument(f"{text!r} is not a number in ASCII digits")
     return text
 
-
-# -- Random numbers are handed in as `rng=`: a seed, or a generator, as NumPy does it --------------
 
 Rng: TypeAlias = "int | np.random.Generator | None"
 LARGEST_SEED = 2**53  # that every reader of JSON keeps

@@ -1,13 +1,4 @@
-"""How long computations report their progress, and how a terminal shows it.
-
-Every function with the keyword `progress` calls it with a `Progress`, always from the thread that
-the function was called on. `show_progress` makes a callback for any of them:
-
-    with show_progress() as report:
-        solve(problem, progress=report)
-
-Functions below without a callback call `tell`, which reaches the enclosing `tells_progress`.
-"""
+"""How long computations report their progress, and how a terminal shows it."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""How long a computation took, without the compiler's part.
-
-Kernels are compiled on their first use ever on a machine. The seconds that a result reports are
-those that the next call will take, too: a `Stopwatch` stands still while a kernel is compiled.
-`support/kernels/compiled.py` tells when that is.
-"""
+"""How long a computation took, without the compiler's part, which is the first call's alone."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""From a validation error of pydantic to one line: `where: what was found; what is allowed`.
-
-Models check files, requests, forms and options. Their errors have the same wording everywhere; only
-the name of the place differs, and the caller gives it by `where`.
-"""
+"""Errors of pydantic in one line, strict JSON, names that look alike, checks of the program."""
 
 from __future__ import annotations
 
@@ -173,8 +169,6 @@ def _model_in(annotation: object) -> type[BaseModel] | None:
     return next((model for model in inner if model is not None), None)
 
 
-# -- Strict JSON: text that two programs might read differently is refused, with one sentence why
-
 MAX_DEPTH = 20
 MAX_DIGITS = 40  # of one number; a double needs 17
 MAX_WHOLE = 2**53  # up to which doubles are exact
@@ -266,8 +260,6 @@ def _check_text(text: str) -> None:
         raise JsonError("a string has half a surrogate pair") from None
 
 
-# -- Names that a reader cannot tell apart ---------------------------------------------------------
-
 # letters that print as nothing, though they count as printable
 BLANK_LETTERS = "\u115f\u1160\u3164\uffa0\u2800\u17b4\u17b5"
 # Cyrillic and Greek letters that print like Latin ones, and the Latin ones below them
@@ -314,8 +306,6 @@ def _without_blanks(text: str) -> str:
 def _is_variation(sign: str) -> bool:
     return "\ufe00" <= sign <= "\ufe0f" or "\U000e0100" <= sign <= "\U000e01ef"
 
-
-# -- A check of the program on this machine: what was expected, by whom, what was found ------------
 
 Rule = Literal["equal", "at least", "at most"]
 

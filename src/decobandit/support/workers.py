@@ -1,16 +1,4 @@
-"""How many threads compute, and the one place that starts them.
-
-`workers=None` means all processors that this process may use, unless an enclosing call was given a
-number. That number applies to everything it calls. Work that runs in a pool starts no threads of
-its own. Only the main thread hears the keyboard; where it leaves a pool by an exception, the
-threads of the pool end at their next `heed_interrupt`.
-
-A signal that comes while a kernel runs is handled by the first line of Python after it. Where a
-kernel returns arrays or records that line is numba's own, which makes the objects of the answer:
-numba does not expect an exception there, and the process crashes. Here those lines end first.
-Whoever calls kernels over many stages cuts the stages into legs of some tenths of a second, so that
-Ctrl-C is heard between them.
-"""
+"""How many threads compute, the one place that starts them, and Ctrl-C while kernels run."""
 
 from __future__ import annotations
 
@@ -210,8 +198,6 @@ def _threads(workers: int, stopped: Event) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(workers, "decobandit", initializer=_join, initargs=(stopped,))
 
 
-# -- Ctrl-C while kernels answer -------------------------------------------------------------------
-
 PAUSE = 0.002  # seconds until an interrupt that came at a bad moment is raised again
 OBJECTS = "numba/core/serialize.py"  # reads the classes of what a kernel returns
 RECORD = ("<string>", "<lambda>")  # file and name of the code that makes a named tuple
@@ -286,8 +272,6 @@ def _makes_an_answer(frame: FrameType | None) -> bool:
         frame = frame.f_back
     return False
 
-
-# -- Long work in parts: Ctrl-C and progress reports work between two of them ----------------------
 
 STATES_AT_ONCE = 200_000_000  # that a kernel goes through in one call
 

@@ -1,15 +1,6 @@
 """Trials: a policy allocates arms, outcomes are recorded, everything is logged.
 
-    trial = create_trial(Problem.uniform(arms=3, horizon=50), name="pilot", db="pilot.db")
-    allocation = trial.ask()
-    trial.tell(allocation.id, 1)
-
-Reading order: `trial.py` (the handle), `recording.py` (requests, and how they become events),
-`requests.py`, `allocations.py`, `events.py` and `ledger.py` (the log, and the state that follows
-from it), `decider.py` and `decisions.py` (the next allocation), `event_log.py`, `database.py`,
-`backends.py` and `schema.py` (storage), `verification.py` and `checkpoints.py` (integrity),
-`settings.py` (settings, limits, codes), `people.py` (the access log), `status.py`, `lists.py`,
-`report.py`, `export.py` (output).
+Start with `trial.py` (the handle), `recording.py` (requests) and `ledger.py` (the state).
 In the examples, `trial` is a new trial with 2 arms and 5 stages.
 """
 

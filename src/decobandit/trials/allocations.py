@@ -1,22 +1,6 @@
-"""Allocations: the pulls of a stage, allocated together, and how they change.
+"""Allocations: the pulls of a stage, allocated together, and how their outcomes are recorded.
 
-A single pull is an allocation of one arm with one pull; a stage that has several is one allocation
-with a number of pulls for every arm that gets some. Outcomes are recorded as tallies, in one or
-several requests, which add up. Of every arm
-
-    pulls = recorded + pending + cancelled
-
-Where arms move at rest, an allocation has a part for every arm, and its outcomes are the states of
-all arms after the stage, recorded in one request; a part without pulls has a state and no outcome.
-
-What is pending can be cancelled: if no outcome was recorded, the slots are free again; otherwise
-those pulls are lost, and their slots stay used, because the stage is over.
-
-Tallies, as requests and events have them
-    good or bad    good outcomes and outcomes, [30, 50]
-    non-binary     text in the notation of the arm's model: counts of classes "2+0+1", sum and
-                   number "12.5/4", outcomes of a Markov arm in the order of the pulls "fine+worn",
-                   the state after the stage of an arm that moves at rest "worn"
+Of every arm: pulls = recorded + pending + cancelled. Tallies: `ArmModel.format`, `Told`.
 """
 
 from __future__ import annotations
@@ -168,9 +152,6 @@ class Allocation(Shown):
         return tree | {"arms": list(tree["arms"])}
 
 
-# -- changes: a ValueError where one is not possible ----------------------------------------------
-
-
 def new_allocation(
     slot_id: str, problem: Problem, kinds: Kinds, stage: int, data: Mapping[str, Any]
 ) -> Allocation:
@@ -313,9 +294,6 @@ def is_on_record(slot: Allocation, event: str, counts: Counts, kinds: Kinds) -> 
     )
 
 
-# -- tallies --------------------------------------------------------------------------------------
-
-
 def tally_of(kind: ArmModel, outcome: Told) -> Stats:
     """Parse the tally of an event; a ValueError if it is not one of the arm."""
     if kind.counts_good != (not isinstance(outcome, str)):
@@ -376,9 +354,6 @@ def counts_from(tree: Mapping[str, Any]) -> Counts:
     if not counts:
         raise InvalidArgument("counts name an arm at least")
     return tuple(counts.items())
-
-
-# -- all allocations of a trial -------------------------------------------------------------------
 
 
 class EarlierPending(BadOutcome):

@@ -1,9 +1,6 @@
 """Arms that join or leave a running trial: its problem and its settings from that stage on.
 
-The problem keeps its stages: an arm that joins is available from the stage under way on, the
-windows of one that is closed end there. The prices of the stages left are those of the remaining
-problem at the posterior of the recorded outcomes, as a new trial of that problem would have them;
-earlier prices stay on record.
+The prices of the stages left are those of the remaining problem at the posterior of now.
 """
 
 from __future__ import annotations

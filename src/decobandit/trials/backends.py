@@ -1,14 +1,6 @@
-"""SQLite and PostgreSQL as trial databases.
+"""SQLite and PostgreSQL as trial databases: all commits reach the disk, all waiting has a deadline.
 
-SQLite. One file; every commit is on disk before it is acknowledged. Versions 3.7.0 to 3.51.2, but
-for the fixed releases 3.44.6 and 3.50.7 and those after them in their series, can lose a
-write-ahead log that two processes reset at the same time. There the rollback journal is used;
-elsewhere the write-ahead log. With `synchronous=FULL` both reach the disk at every commit; TRUNCATE
-is the rollback journal whose end is synced as well.
-
-PostgreSQL. Everything that may wait has a deadline. The server ends statements and waits for locks
-that take too long, and transactions whose client is idle while it holds locks. A server that
-does not answer at all cannot do that: so the driver has a deadline, too (`_patient`).
+`synchronous=FULL` syncs the write-ahead log and the rollback journal at every commit.
 """
 
 from __future__ import annotations
@@ -43,7 +35,7 @@ _FILE = "decobandit_file"  # which file a connection has open
 
 
 def wal_is_safe(version: tuple[int, ...]) -> bool:
-    """Tell whether several processes may write through a write-ahead log with this SQLite."""
+    """Tell whether this SQLite cannot lose a write-ahead log that two processes reset at once."""
     if version < (3, 7, 0) or version >= (3, 51, 3):
         return version >= (3, 7, 0)  # before 3.7.0 there is no such log
     fixed_in_series = {(3, 44): 6, (3, 50): 7}
@@ -183,8 +175,6 @@ def _begin(connection: Connection) -> None:
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
 
-# -- PostgreSQL -----------------------------------------------------------------------------------
-
 CONNECT_SECONDS = 5
 LOCK_SECONDS = 8.0  # for a row that another transaction has locked
 STATEMENT_SECONDS = 15.0
@@ -232,7 +222,7 @@ def _connect(_dialect: Any, _record: Any, args: list[Any], keywords: dict[str, A
 
 
 def _patient() -> type[psycopg.Connection[Any]]:
-    """Return a connection class of psycopg that gives up on a silent server."""
+    """Return a connection class that gives up on a silent server, which cannot keep deadlines."""
     import psycopg  # late: the driver is an extra
 
     class Patient(psycopg.Connection[Any]):

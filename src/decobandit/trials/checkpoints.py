@@ -1,17 +1,6 @@
-"""Checkpoints: signed notes of all heads, to be kept by another party.
+"""Checkpoints: signed notes of all heads, kept by another party: docs/trials.md.
 
-    decobandit-checkpoint-1
-    number 2
-    made 2026-11-16T12:00:00.000+00:00
-    previous SHA-256 of the text of checkpoint 1; 64 zeros for the first
-    people EVENTS HEAD
-    trial ID EVENTS HEAD
-    ...
-
-One line for the access log, which has the digest of every token, and one per trial, in the order of
-their ids: number of events, and the hash of the last. The database has all checkpoints; each names
-the one before, so that one note stands for all before it.
-A log that was rewritten, shortened or removed no longer has the events that its lines name.
+Each names the one before, so that one note stands for all before it.
 """
 
 from __future__ import annotations
@@ -204,8 +193,6 @@ def _decoded(text: str) -> bytes:
         return b""
 
 
-# -- checkpoints ----------------------------------------------------------------------------------
-
 FORMAT = "decobandit-checkpoint-1"
 _HEAD_LINE = re.compile(r"trial ([0-9a-f]{16}) ([1-9][0-9]{0,9}) ([0-9a-f]{64})")
 _FIRST_LINES = re.compile(
@@ -330,9 +317,6 @@ def _check_continued(
             f"{broken[0]}: does not continue what checkpoint {last.number} says of it; run "
             "'deco trial verify'"
         )
-
-
-# -- checks -------------------------------------------------------------------------------------
 
 
 @record_class()

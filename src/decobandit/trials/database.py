@@ -1,15 +1,7 @@
 """The database of trials: connections and transactions, independent of their content.
 
-    store.read()       a consistent view, for as long as the block lasts
-    store.write(work)  work(connection) in one transaction; returns when it is on disk
-
-SQLite has one writer at a time. Threads that wait to write share a commit (group commit): one of
-them runs all queued works, each within its own savepoint, and commits once; none of them returns
-before that commit. Works that are submitted (`submit`) wait without a thread of their own: one
-thread of the store commits them, and its next commit has all that came meanwhile. Where the
-database itself fails during one of them (a full disk ends the whole transaction, not the
-savepoint), all are rolled back and run again one by one. On PostgreSQL every work has its own
-transaction.
+With SQLite, threads that wait to write share a commit: one runs all queued works, each within a
+savepoint. Where the database itself fails, all are rolled back and run again one by one.
 """
 
 from __future__ import annotations
@@ -70,8 +62,6 @@ class Counts:
         with self._lock:
             return dict(self._errors)
 
-
-# -- the store ------------------------------------------------------------------------------------
 
 T = TypeVar("T")
 ENVIRONMENT = "DECO_DB"

@@ -1,10 +1,7 @@
 """The decisions of trials: the policy, its tables and the rules of the design.
 
-Interim looks are made when the number of recorded outcomes reaches them; the ledger keeps the state
-at that moment, so that later outcomes and corrections do not change the result of a look. Rules
-decide by the counts of a ledger and its looks alone, as replays need it. The sentences name no
-outcome. In batches, where the rules restrict the choice, the shares of the arms are averaged over
-the pending outcomes as in `decisions`, and rounded to whole units.
+Rules decide by the counts of a ledger and its looks alone, as replays need it. Sentences name no
+outcome.
 """
 
 from __future__ import annotations
@@ -301,9 +298,6 @@ def decider_of(settings: TrialSettings) -> Decider:
     return _DECIDERS.get_or_make(settings.tables_hash, lambda: Decider(settings))
 
 
-# -- rules ----------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class LookState:
     """Result of all interim looks so far."""
@@ -413,9 +407,6 @@ class LiveRules(RuledPolicy):
         dropped = self.dropped(result)
         more = f"; dropped: {', '.join(dropped)}" if dropped else ""
         return f"drawn by {self.name} and the rules ({shares}){more}"
-
-
-# -- results of looks -----------------------------------------------------------------------------
 
 
 @record_class()

@@ -1,25 +1,7 @@
 """Which arm is next while the outcomes of some allocations are pending, and why.
 
-The pulls of pending allocations count as made: they have used their slots, and count in the stage
-and in ties by pulls. Their outcomes are averaged over, given the recorded ones:
-
-    index policies       each index is averaged over the arm's pending outcomes,
-                         sum_j P(j of o good) I_t(good + j, bad + o - j)
-    joint policies       policies that weigh all arms at once (`Policy.weigh`): the same average
-                         over the pending outcomes of all arms, exact up to 256 combinations, else
-                         over as many draws (16 where each combination takes a dual)
-    randomised policies  the pending outcomes are drawn, then the arm, so that its probability is
-                         the average of its probabilities
-
-and the largest average is taken. With nothing pending this is what the policy chooses.
-
-Several different arms per stage are decided one by one, all on what was known when the stage
-began: each is the best arm that is not taken yet; the optimal policy weighs whole sets with the
-arms taken.
-
-A decision depends on the pending state and the random generator alone: on counts, not on the order
-in which outcomes were recorded. Its sentence is stored with it, and `replay` compares it: sentences
-must not change for decisions that are on record.
+Pending pulls count as made; their outcomes are averaged over, or drawn where the policy draws.
+Replays compare the sentences: they must not change for decisions that are on record.
 """
 
 from __future__ import annotations
@@ -178,9 +160,6 @@ def states_after_pending(
         (State.of_stats(problem, [stats for _, stats in joint]), math.prod(p for p, _ in joint))
         for joint in itertools.product(*arms)
     ], False
-
-
-# -- one arm ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -383,9 +362,6 @@ def _average_indices(
     return index, draws
 
 
-# -- the pulls of a stage -------------------------------------------------------------------------
-
-
 def allot(
     policy: Policy,
     pending: PendingState,
@@ -512,8 +488,6 @@ def whole_units(mean: Floats, total: int) -> list[int]:
     floor[order[: total - int(floor.sum())]] += 1
     return [int(n) for n in floor]
 
-
-# -- the sentence of a decision -------------------------------------------------------------------
 
 MAX_NAMED_TIES = 3
 MAX_NAMED_IN_BATCH = 5

@@ -1,7 +1,6 @@
 """Errors of requests to a trial and of its database.
 
-`code` identifies an error in the API; the client finds the exception by it. Blinded users read the
-messages: they never contain counts, stages, outcomes, indices or posteriors.
+Blinded users read the messages: they name no counts, stages, outcomes, indices or posteriors.
 """
 
 from __future__ import annotations

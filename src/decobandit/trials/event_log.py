@@ -1,9 +1,7 @@
 """Reads and writes events of trials; ledgers are cached and extended event by event.
 
-Nothing read from the database is used before its hash, its position in the chain and the head of
-the chain have been checked. Readers fetch a page of events, end their transaction, and check them
-then; the last page and the head are read in one transaction. Events that a process has read must be
-in every later state of the database: an older copy that is put back is refused.
+Nothing read is used before its hash, its link and the head have been checked, and what a process
+has read must be in every later state of the database.
 """
 
 from __future__ import annotations
@@ -89,8 +87,6 @@ class DamageRecord:
         self.store.write(lambda connection: connection.execute(statement))
 
 
-# -- the event log --------------------------------------------------------------------------------
-
 MAX_LEDGERS = 2048
 MAX_HEADS = 100_000  # trials whose last head is remembered
 MAX_LOCKED = 200  # events that are checked while others wait for the lock
@@ -148,8 +144,6 @@ class EventLog:
         self._ledgers = Cache[str, Ledger](MAX_LEDGERS)
         self._heads = Cache[str, Head](MAX_HEADS)  # the last checked head of every trial
         self._repeats = Cache[tuple[str, Refusal], int](MAX_COUNTED_REFUSALS)
-
-    # -- reading: fetch a page, end the transaction, then check it --------------------------------
 
     def read(self, trial: str) -> Ledger:
         """Read a trial; no transaction is open while its events are checked."""
@@ -215,8 +209,6 @@ class EventLog:
         if not isinstance(row.head_seq, int):
             raise Damaged(f"trial {trial}: its head is not the number of an event")
         return row
-
-    # -- writing ----------------------------------------------------------------------------------
 
     def change(self, trial: str, work: Callable[[Connection, Ledger], T]) -> T:
         """Run `work` in a transaction in which no other one writes to the trial."""

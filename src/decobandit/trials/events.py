@@ -1,30 +1,6 @@
-"""Events of a trial, each linked to the one before by SHA-256.
+"""Events of a trial, each linked to the one before by SHA-256: docs/reference/files.md.
 
-An event is written once, as one line of canonical JSON, its `body`. The body holds the hash of the
-event before (`previous`), and the hash of an event is the SHA-256 of its body: to change, remove or
-reorder an event, one has to change every hash after it, up to the head, which may be on record
-elsewhere.
-
-Kinds
-    created    the settings: problem, policy, prices, seed           (always the first, seq 0)
-    asked      pulls were allocated, a number to every arm, with everything it was decided from
-    assigned   allocations that were drawn ahead got their subjects
-    told       outcomes of an allocation were recorded
-    cancelled  what was pending of an allocation was cancelled
-    corrected  recorded outcomes of an allocation were replaced
-    refused    a request contradicted the record, and why
-    closed     no more allocations are made; pending ones can still be recorded
-    reopened   allocations are made again, and why
-    archived   closed, and hidden from lists
-    locked     nothing changes any more, and why
-    unlocked   changes are possible again, and why; by another person than locked it
-    limited    the limits on pending, cancelled and unmasked allocations were changed, and why
-    unmasked   a user was told which arm an allocation is, and why
-    reviewed   a person has reviewed the events up to a number
-    arm_added  an arm joined, and why; the settings from that stage on
-    arm_closed no more allocations of an arm are made, and why; the settings from that stage on
-
-The access log (`people.py`) is a chain of the same form, with other kinds.
+The hash is that of the body, one line of canonical JSON, which holds the hash before (`previous`).
 """
 
 from __future__ import annotations

@@ -199,8 +199,6 @@ def _csv(rows: Iterable[dict[str, Any]], columns: Sequence[str]) -> Iterator[str
         writer.writerows({key: harmless(cell) for key, cell in row.items()} for row in piece)
 
 
-# -- tables ---------------------------------------------------------------------------------------
-
 # text columns that may be empty
 _TEXTS = ("told_at", "seen", "posterior", "key", "segment")
 TEXT_COLUMNS = frozenset({*_TEXTS, *_ABOUT[1:3], *_ABOUT[4:]})

@@ -1,14 +1,6 @@
-"""The state of a trial that follows from its events: allocations, outcomes, requests by key.
+"""The state of a trial that follows from its events, whatever the order of the outcomes.
 
-A ledger is never changed; `extended` makes a new one. It does not depend on the order in which
-outcomes were recorded: they are counted, and the stage follows from the number of slots in use.
-
-Segments have ledgers of their own (`of`), with their allocations, counts, looks and clock; a trial
-without segments is its own only segment. Subjects, limits and slots are those of the whole trial.
-
-Only this module decides which event may follow: `following` applies the event of a request and
-raises the error for its sender; `extended` applies events on record, where an illegal one means
-damage.
+Only this module decides which event may follow; segments have ledgers of their own (`of`).
 """
 
 from __future__ import annotations
@@ -244,8 +236,6 @@ class Ledger:
         if slot is None:
             raise NotFound("no such allocation in this trial", field="allocation")
         return slot
-
-    # -- legality -----------------------------------------------------------------------------
 
     def check_subject(self, subject: str | None) -> None:
         """Refuse a subject that has an allocation, and any where the trial is closed."""

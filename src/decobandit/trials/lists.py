@@ -1,8 +1,4 @@
-"""Lists in pages: the trials of a database, the log and the allocations of one trial.
-
-Trials are listed from their summaries, where these fit the heads. Events are only ever added, so
-that pages up to one head belong together.
-"""
+"""Lists in pages: the trials of a database, the log and the allocations of one trial."""
 
 from __future__ import annotations
 
@@ -45,8 +41,6 @@ def page_size(limit: int | None) -> int:
     return limit
 
 
-# -- stale allocations ----------------------------------------------------------------------------
-
 STALE_AFTER = 72.0  # hours
 MAX_HOURS = 1e6
 
@@ -74,9 +68,6 @@ def _is_before(at: str, limit: datetime) -> bool:
         return datetime.fromisoformat(at) < limit
     except (TypeError, ValueError):  # no time, or one without its zone
         return False
-
-
-# -- events and allocations of one trial ----------------------------------------------------------
 
 
 def page_of_events(
@@ -129,8 +120,6 @@ def page_of_allocations(
     items = tuple(islice(wanted, size))
     return Page(items, items[-1].id if next(wanted, None) else None)
 
-
-# -- trials of a database -------------------------------------------------------------------------
 
 _trials, _events = schema.trials.c, schema.events.c
 _ROWS = (

@@ -1,21 +1,4 @@
-"""The access log: logins, tokens, exports, views of results, unmasking.
-
-One chain per database, of the same form as the log of a trial: each event has the hash of the one
-before, and the head is stored separately. `by` is the name of a token, on the command line the user
-of the machine.
-
-Kinds
-    login          first use of a token: `via` a browser's session or requests of a program
-    refused        a wrong, revoked or expired token was sent from an address
-    token_made     a token, with its role, the trials that it is for, and when it expires
-    token_revoked  it is no longer valid
-    exported       the record of a trial was handed out
-    looked         a user saw results of a trial that blinded users do not see
-    unmasked       a blinded user was told the arm of an allocation, and why
-
-Events that repeat within an hour are counted, not written again (`server/recorder.py`): `repeated`
-is how many were not written since the one before.
-"""
+"""The access log: one chain of events per database, of the same form as the log of a trial."""
 
 from __future__ import annotations
 

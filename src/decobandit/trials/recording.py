@@ -1,17 +1,7 @@
-"""Requests to a trial: ask, tell, cancel, correct; close, lock, limit, unmask, review; change arms.
+"""Requests to a trial, each of which becomes one event or gets the answer of an earlier one.
 
-A request becomes an event; the ledger decides whether it may follow the record (`ledger.py`). Every
-change reads the trial, writes one event, and returns when that event is on disk. A repeated
-request, recognised by its key or because it agrees with the record, gets the answer of the first
-one and writes nothing.
-
-Most changes are short, and many of them can be tried in one transaction (`Change.attempt`, as the
-work of `Store.submit`). A change that turns out to be slow, because it needs a new table, has to
-read many events first, or must wait for its turn, raises `NotAtOnce` there and runs by itself
-(`Change.resume`). A slow decision is made before the transaction that records it, for the state of
-the trial at that moment; if the state has changed by then, it is made again. Asks of a trial are
-processed in order, and an ask that was overtaken holds back the other changes of its trial until it
-is recorded (`Turns`), within one process.
+Slow decisions are made before the transaction that records them, and again if the trial has
+changed by then; short ones in it, many of which can share a commit (`Change.attempt`).
 """
 
 from __future__ import annotations
@@ -146,9 +136,6 @@ def answered(answer: Answer | Conflict) -> Answer:
     if isinstance(answer, Conflict):
         raise answer
     return answer
-
-
-# -- slow decisions of one trial are serialised ---------------------------------------------------
 
 
 class FairLock:
@@ -339,8 +326,6 @@ class Recording:
             return summary_of(ledger) if before.allocation is None else before.allocation
 
         return work
-
-    # -- close, reopen, archive, limit, unmask, change arms ---------------------------------------
 
     # A closed trial makes no more allocations; outcomes of those that are pending can still be
     # recorded, corrected and cancelled. An archived one is closed, and hidden from lists. Both can
@@ -555,8 +540,6 @@ class Recording:
             return slot
 
         return self._change(request, write)
-
-    # -- ask, tell, cancel, correct ---------------------------------------------------------------
 
     def ask(
         self,

@@ -1,9 +1,6 @@
 """The report of a trial: results, shares over time, deviations, the state of its log, settings.
 
-Intervals have 95%. The credible interval has equal tails of the posterior. The two confidence
-intervals are those of the observed rate for a number of pulls fixed beforehand: Clopper-Pearson
-(exact) and Wilson. For non-binary outcomes, the rate is the mean reward value of the outcomes, and
-the posterior that of the arm's mean.
+Intervals have 95%. For non-binary outcomes, the rate is the mean reward value of the outcomes.
 """
 
 from __future__ import annotations
@@ -277,8 +274,6 @@ def rate_interval(good: int, pulls: int, method: Literal["exact", "wilson"]) -> 
     return float(low), float(high)
 
 
-# -- shares over time ----------------------------------------------------------------------------
-
 MAX_BLOCKS, MIN_BLOCK_LENGTH = 12, 5
 
 
@@ -307,9 +302,6 @@ def share_blocks(arms: Sequence[int], n_arms: int, *, stage: int = 1) -> tuple[S
     return tuple(blocks)
 
 
-# -- deviations from the plan ---------------------------------------------------------------------
-
-
 SEVERAL = "(several)"  # in place of an arm
 
 
@@ -336,9 +328,6 @@ def late_outcomes(ledger: Ledger, limit: timedelta, now: datetime) -> tuple[Late
             times = (course.asked_at, ended_at, round(passed.total_seconds() / 3600.0, 2))
             late.append(LateOutcome(slot_id, course.number, slot.arm or SEVERAL, *times))
     return tuple(late)
-
-
-# -- the report ----------------------------------------------------------------------------------
 
 
 @record_class()

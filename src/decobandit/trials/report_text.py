@@ -110,9 +110,6 @@ def trial_page(report: TrialReport) -> str:
     )
 
 
-# -- summary ------------------------------------------------------------------------------------
-
-
 def state_of(report: TrialReport) -> str:
     """Return the state of the trial in one sentence."""
     sentence = f"{report.told} of {report.slots} outcomes are recorded"
@@ -150,9 +147,6 @@ def _summary(report: TrialReport) -> list[str]:
         f"Dropped at looks: {', '.join(report.dropped)}." if report.dropped else "",
         f"Arm to deploy after the trial: {report.deployment}." if report.deployment else "",
     ]
-
-
-# -- results ------------------------------------------------------------------------------------
 
 
 def result_tables(report: TrialReport) -> list[tuple[str, list[str], list[list[str]]]]:
@@ -317,9 +311,6 @@ def shares(report: TrialReport) -> list[Markup]:
     ]
 
 
-# -- deviations ---------------------------------------------------------------------------------
-
-
 def _deviations(report: TrialReport) -> dict[str, list[list[object]]]:
     """Return the rows of the tables of deviations, by the name of the table."""
     binary = {arm.name for arm in report.arms if arm.good is not None}
@@ -387,9 +378,6 @@ def _correction(correction: Correction, binary: Collection[str]) -> str:
     if correction.arm in binary and not isinstance(before, str):
         before, after = ("good" if outcome else "bad" for outcome in (before, after))
     return f"{before} to {after}"
-
-
-# -- settings and log ---------------------------------------------------------------------------
 
 
 def _settings(report: TrialReport) -> list[tuple[str, object]]:

@@ -195,9 +195,6 @@ class CancellationCount:
     reasons: tuple[str, ...] = doc("Why; each reason once.")
 
 
-# -- fields ---------------------------------------------------------------------------------------
-
-
 def outcome_of(value: object, kind: ArmModel) -> Outcome:
     """Return an outcome in the form of the log; `BadOutcome` for other values."""
     try:

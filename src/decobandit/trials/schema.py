@@ -1,9 +1,4 @@
-"""The tables of a trial database, and the upgrade of a database to the newest revision.
-
-`migrations/` creates the tables; a test compares the two. Checking an up-to-date database is one
-query. Alembic is imported only for an upgrade; two processes with the same empty database upgrade
-it one after the other.
-"""
+"""The tables of a trial database, and the upgrade of a database to the newest revision."""
 
 from __future__ import annotations
 
@@ -113,8 +108,6 @@ people_head = Table(
     _text("hash"),
 )
 
-
-# -- upgrade --------------------------------------------------------------------------------------
 
 # the newest last; a test compares them with the scripts
 REVISIONS = ("0001",)

@@ -1,10 +1,6 @@
 """The settings of a trial: problem, policy by name, and the prices if the dual was solved.
 
-The prices are part of the record. Decisions are recomputed from them, so that a later version of
-the solver, which may find other prices that are as good, does not change a trial under way.
-
-A policy without prices starts at once: the dual is solved for the bound only if that is quick or
-requested.
+The prices are part of the record: later versions of the solver do not change a trial under way.
 """
 
 from __future__ import annotations
@@ -369,9 +365,6 @@ def check_bound(solution: DualSolution) -> None:
         )
 
 
-# -- where a trial comes from ---------------------------------------------------------------------
-
-
 def origin_of(design: Rules | None, report: str | None = None) -> dict[str, Any]:
     """Return the design as plain values and the hash of its operating characteristics."""
     if report is not None and not re.fullmatch("[0-9a-f]{64}", report):
@@ -389,8 +382,6 @@ def certificate_of(solution: DualSolution | None) -> dict[str, Any] | None:
     except InvalidArgument:
         return None
 
-
-# -- limits ---------------------------------------------------------------------------------------
 
 MIN_OPEN, MIN_CANCELLED = 50, 20  # defaults of a short trial
 UNMASKED_PER_DAY = 5  # allocations that one person may unmask within 24 hours
@@ -469,9 +460,6 @@ class TrialLimits:
         pulls = problem.pulls_per_stage
         half = problem.horizon * pulls // 2
         return cls(max(MIN_OPEN, half, 2 * pulls), max(MIN_CANCELLED, half, pulls))
-
-
-# -- codes of arms, for blinded users -------------------------------------------------------------
 
 
 def letters(number: int) -> str:

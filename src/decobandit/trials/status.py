@@ -94,9 +94,6 @@ class Standing(TrialFields):
     arm_changes: tuple[ArmChange, ...] = doc("Arms that joined or left while the trial ran.")
 
 
-# -- reward, loss and bound -----------------------------------------------------------------------
-
-
 History = list[tuple[int | str | None, Outcome | None]]  # arm, outcome; None: no pull
 
 
@@ -223,9 +220,6 @@ def loss_so_far(ledger: Ledger, decider: Decider) -> float | None:
         return None
     episode = episode_of(ledger, decider)
     return float(episode.running_loss[-1]) if episode.stages else 0.0
-
-
-# -- status ---------------------------------------------------------------------------------------
 
 
 @record_class()
@@ -562,9 +556,6 @@ def _arms(ledger: Ledger, decision: Decision | None) -> tuple[ArmStatus, ...]:
         )
         for k, arm in enumerate(ledger.problem.arms)
     )
-
-
-# -- summaries stored beside the heads, so that lists need not read events -------------------------
 
 
 _COMPUTED = frozenset({"intact", "stale"})  # when a list is made

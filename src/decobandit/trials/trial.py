@@ -1,8 +1,4 @@
-"""Trials of a database: create, open and list them; one trial: its state, log and report.
-
-The horizon is a hard limit. Outcomes may be recorded late and in any order; while some are pending,
-the policy averages over them (`decisions.py`). Asks and outcomes: `recording.py`.
-"""
+"""Trials of a database: create, open and list them; one trial: its state, log and report."""
 
 from __future__ import annotations
 
@@ -102,8 +98,6 @@ class Trial(Recording, Tabular):
     def certificate(self) -> dict[str, Any] | None:
         """Certificate of the bound at the start; None if the bound cannot be certified."""
         return self.read().certificate
-
-    # -- reading -----------------------------------------------------------------------------
 
     def status(self, *, segment: str | None = None) -> Status:
         """Return counts, posterior, the next decision, and the bounds; `segment`: of one alone."""
@@ -233,8 +227,6 @@ class Trial(Recording, Tabular):
         """Recompute every decision, and compare it with the log."""
         return replayed(self.events())
 
-
-# -- create, open, list ---------------------------------------------------------------------------
 
 MAX_SHOWN = 60  # characters of a refused name
 

@@ -1,7 +1,4 @@
-"""Integrity of a log: every hash, every link, the head, the rules of a trial, its decisions.
-
-No transaction is open while events are checked: they are read page by page.
-"""
+"""Integrity of a log: every hash, every link, the head, the rules of a trial, its decisions."""
 
 from __future__ import annotations
 
@@ -229,8 +226,6 @@ def _checked(store: Store, trial: str, given_head: str | None) -> LogCheck:
     return check
 
 
-# -- replay: every decision of a log is computed again ---------------------------------------------
-
 TOLERANCE = 1e-9  # of recomputed numbers: another machine may add in another order
 MAX_TABLE_STATES = 2e9  # states of all stages and groups, up to which whole tables are made
 
@@ -332,9 +327,6 @@ def _compared(event: Event, number: int, ledger: Ledger, decider: Decider) -> It
     before = {name: event.data.get(name) for name in now}
     for difference in _compared_values(before, now, ""):
         yield f"event {event.seq}: on record, {difference}"
-
-
-# -- exports: everything shown is computed again, without the database -----------------------------
 
 
 def read_export(data: bytes) -> Any:
@@ -475,8 +467,6 @@ def _same(shown: Any, expected: Any) -> bool:
         return math.isclose(shown, expected, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
     return type(shown) is type(expected) and bool(shown == expected)
 
-
-# -- backup of an SQLite database in use -----------------------------------------------------------
 
 PG_DUMP = "PostgreSQL is backed up by its own tools: pg_dump --format=custom"
 
