@@ -11,7 +11,7 @@ from fastapi import FastAPI
 
 from decobandit.problem import Problem, problem_from_dict
 from decobandit.server.app import create_app
-from decobandit.server.middleware.limits import Limits
+from decobandit.server.limits import Limits
 from decobandit.server.tokens import new_token
 from decobandit.trials import Store, Trial, create_trial, open_store
 from decobandit.trials.checkpoints import PrivateKey

@@ -14,11 +14,10 @@ from fastapi.routing import APIRoute
 import decobandit
 from decobandit import trials
 from decobandit.problem import problem_from_dict
-from decobandit.server import record_readers, tokens
+from decobandit.server import limits, tokens
 from decobandit.server.auth import access_of
 from decobandit.server.errors import ApiError
-from decobandit.server.middleware.limits import Limits
-from decobandit.server.record_readers import RecordReaders
+from decobandit.server.limits import Limits, RecordReaders
 from decobandit.server.tokens import new_token
 from decobandit.trials import open_trial
 from helpers.policies import Bench
@@ -362,7 +361,7 @@ def test_an_export_that_nobody_reads_holds_no_place(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Texts are made at once and wait on disk; there are few of one person."""
-    monkeypatch.setattr(record_readers, "MEMORY_BYTES", 1000)
+    monkeypatch.setattr(limits, "MEMORY_BYTES", 1000)
     readers = RecordReaders(wait=0.01)
     pieces: list[int] = []
 
@@ -371,7 +370,7 @@ def test_an_export_that_nobody_reads_holds_no_place(
             pieces.append(number)
             yield f"{number} é\r\n" * 10
 
-    unread = [readers.text("ann", make) for _ in range(record_readers.MAX_UNREAD)]
+    unread = [readers.text("ann", make) for _ in range(limits.MAX_UNREAD)]
     assert len(pieces) == 100 * len(unread)  # all of every text is made
     assert all(text.file._rolled for text in unread)  # type: ignore[attr-defined]  # on disk
     with readers.one("ann"), readers.one("ann"), readers.one("bob"):  # no place is held
@@ -393,7 +392,7 @@ def test_an_export_that_fails_is_an_error_and_holds_nothing(site: Site) -> None:
         yield "half"
         raise OSError(28, "No space left on device")
 
-    for _ in range(2 * record_readers.MAX_UNREAD):
+    for _ in range(2 * limits.MAX_UNREAD):
         with refused("busy", kind=ApiError):
             readers.text("ann", fails)
 

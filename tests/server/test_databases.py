@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from decobandit.server.errors import DATABASE_FAILED, trial_error
-from decobandit.server.middleware.limits import Limits
+from decobandit.server.limits import Limits
 from decobandit.trials import Damaged, StoreError
 from helpers.web_client import SMALL, Site, answers, asking
 

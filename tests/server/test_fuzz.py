@@ -23,7 +23,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from decobandit.server.app import create_app
-from decobandit.server.middleware.limits import Limits
+from decobandit.server.limits import Limits
 from helpers.routes import DOCUMENTS, TABLE
 from helpers.web_client import Site
 

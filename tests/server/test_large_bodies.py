@@ -10,7 +10,7 @@ import pytest
 from fastapi.exceptions import RequestValidationError
 
 from decobandit.server.api import routing
-from decobandit.server.middleware.limits import Limits
+from decobandit.server.limits import Limits
 from decobandit.server.pages import plan_form, rendering
 from helpers.web_client import Answer, Ask, Site, answer
 

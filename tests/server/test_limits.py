@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from decobandit.server.middleware.limits import Buckets, Limits, address_of
+from decobandit.server.limits import Buckets, Limits, address_of
 from helpers.web_client import Ask, Clock, Site, answer, answers, asking
 
 HEALTH = "/api/v1/health"

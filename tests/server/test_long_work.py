@@ -18,8 +18,8 @@ from fastapi import Request
 from decobandit.problem import problem_from_dict
 from decobandit.server import worker_process
 from decobandit.server.errors import ApiError
+from decobandit.server.limits import Limits
 from decobandit.server.long_work import KINDS, Kind, LongWork, Queue, refusals
-from decobandit.server.middleware.limits import Limits
 from decobandit.server.request_context import Principal
 from decobandit.trials.settings import make_settings
 from helpers.web_client import SMALL, Site

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from decobandit.server.middleware.limits import Limits
+from decobandit.server.limits import Limits
 from helpers.serving import serving
 from helpers.web_client import SMALL, Site, answer, asking
 from helpers.web_server import request

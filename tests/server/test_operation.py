@@ -18,8 +18,8 @@ from packaging.requirements import Requirement
 
 import decobandit
 from decobandit import Problem
+from decobandit.server.limits import Limits
 from decobandit.server.log_lines import MAX_MESSAGE, MAX_TRACE, LogLimits
-from decobandit.server.middleware.limits import Limits
 from decobandit.trials import Store, create_trial, list_trials, open_store, open_trial
 from decobandit.trials.lists import MAX_PAGE
 from helpers.documented import ROOT

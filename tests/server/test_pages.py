@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from decobandit.problem import Rules
-from decobandit.server.sessions import COOKIE
+from decobandit.server.auth import COOKIE
 from decobandit.trials import Trial, create_trial, list_trials
 from helpers.page_browser import EVIL, NAMES, Browser, Elements
 from helpers.routes import routes_of

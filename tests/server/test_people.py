@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import update
 
-from decobandit.server.middleware.limits import Limits
+from decobandit.server.limits import Limits
 from decobandit.server.recorder import MAX_ADDRESSES, OTHERS, WINDOW_SECONDS, Recorder
 from decobandit.server.tokens import MAX_DAYS, list_tokens, new_token
 from decobandit.trials import Event, NotFound, StoreError, people_log

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from decobandit.server.middleware.limits import Limits
+from decobandit.server.limits import Limits
 from decobandit.trials import Store
 from decobandit.trials.lists import TrialPage
 from helpers.web_client import Ask, Site, answer, answers, asking

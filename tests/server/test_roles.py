@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from decobandit.server.api.routing import ApiRoute
-from decobandit.server.auth import allow
-from decobandit.server.sessions import COOKIE
+from decobandit.server.auth import COOKIE, allow
 from decobandit.server.tokens import new_token, revoke_token
 from helpers.routes import OPEN, PROBES, ROLES, TABLE, routes_of
 from helpers.web_client import SMALL, Answer, Site, answer, asking

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from decobandit.server.app import create_app
-from decobandit.server.sessions import COOKIE
+from decobandit.server.auth import COOKIE
 from helpers.web_client import HOST, Answer, Ask, Site, answer, asking
 
 SELF = f"http://{HOST}"

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from decobandit.server.middleware.browsers import INLINE_STYLES, content_policy
-from decobandit.server.middleware.limits import Limits
+from decobandit.server.browsers import INLINE_STYLES, content_policy
+from decobandit.server.limits import Limits
 from decobandit.trials import Store
 from helpers.wanted_headers import WANTED
 from helpers.web_client import Answer, Ask, Site, answer, asking

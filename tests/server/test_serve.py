@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from decobandit.server.http_server import is_loopback
-from decobandit.server.middleware.limits import Limits
+from decobandit.server.limits import Limits
 from decobandit.server.tokens import new_token, revoke_token
 from decobandit.trials import open_store
 from helpers.program import deco

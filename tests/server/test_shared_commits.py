@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import Connection, event
 
 from decobandit import Arm, BetaBernoulli, Problem, solve
-from decobandit.server.middleware.limits import Limits
+from decobandit.server.limits import Limits
 from decobandit.support import Cache
 from decobandit.trials import create_trial, list_trials, open_store
 from decobandit.trials.event_log import event_log_of

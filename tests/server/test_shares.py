@@ -7,7 +7,7 @@ from contextlib import suppress
 import pytest
 
 from decobandit.server.errors import ApiError
-from decobandit.server.middleware.shares import Places
+from decobandit.server.limits import Places
 
 
 def _shares(places: Places, greedy: int) -> Counter[str]:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from decobandit.server.http_protocol import AHEAD_BYTES, MAX_HEADERS, BoundedProtocol, Connections
-from decobandit.server.middleware.limits import Limits
+from decobandit.server.http_server import AHEAD_BYTES, MAX_HEADERS, BoundedProtocol, Connections
+from decobandit.server.limits import Limits
 from helpers.web_client import Site
 from helpers.web_server import PATIENCE, request, served
 

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import update
 
 from decobandit.server import tokens
-from decobandit.server.sessions import MAX_IDLE_SECONDS, MAX_SESSION_SECONDS, MAX_SESSIONS, Sessions
+from decobandit.server.auth import MAX_IDLE_SECONDS, MAX_SESSION_SECONDS, MAX_SESSIONS, Sessions
 from decobandit.server.tokens import (
     MAX_AGE_SECONDS,
     Token,

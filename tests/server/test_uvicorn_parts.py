@@ -1,6 +1,6 @@
-"""Parts of uvicorn that it does not promise, and that `server/http_protocol.py` builds on.
+"""Parts of uvicorn that it does not promise, and that `server/http_server.py` builds on.
 
-Where this fails, read the new source of uvicorn, adapt `http_protocol.py` and `http_server.py`, run
+Where this fails, read the new source of uvicorn, adapt `http_server.py`, run
 tests/server/test_strangers.py, and only then raise the bound in pyproject.toml.
 """
 
@@ -17,7 +17,7 @@ from uvicorn.protocols.http import flow_control, httptools_impl
 from uvicorn.server import ServerState
 
 ADVICE = (
-    f"uvicorn {uvicorn.__version__}: {{}}; server/http_protocol.py and http_server.py build on it. "
+    f"uvicorn {uvicorn.__version__}: {{}}; server/http_server.py builds on it. "
     "Adapt them, run tests/server/test_strangers.py, then raise the bound in pyproject.toml."
 )
 OVERRIDDEN = {

@@ -43,8 +43,8 @@ def serve(
     gc.disable()  # until all is loaded: nothing of it is garbage, and to look takes time
     from ..server.app import create_app
     from ..server.http_server import is_loopback, listen, make_server, url_of
+    from ..server.limits import Limits
     from ..server.log_lines import set_up_log
-    from ..server.middleware.limits import Limits
 
     if not is_loopback(host):
         _check_open(host, no_auth, allow_host)

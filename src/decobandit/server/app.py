@@ -2,6 +2,10 @@
 
 Observe > SecurityHeaders > Cors > CatchAll > Probes > SameOrigin > Identify > RateLimit > BodyLimit
 > Shares > routes
+
+Probes of liveness and readiness answer while all threads work, while the database stalls, and while
+strangers hold all places: no token is looked at, no limit counts them, and one thread is kept for
+them.
 """
 
 from __future__ import annotations
@@ -10,13 +14,16 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
-from anyio import CapacityLimiter
+import anyio
 from fastapi import FastAPI
+from sqlalchemy import select
 from starlette.middleware import Middleware
+from starlette.responses import JSONResponse, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from .._version import __version__
 from ..support import Cache
-from ..trials import Trial
+from ..trials import Trial, TrialError, schema
 from ..trials.checkpoints import PrivateKey
 from ..trials.database import Store
 from . import errors, metrics
@@ -26,14 +33,12 @@ from .api.responses import describe_records
 from .api.routing import MAX_CHECKS
 from .api.routing import router as api_router
 from .auth import SECURITY_SCHEMES, Guard, Identify
-from .errors import CatchAll
+from .browsers import Cors, SameOrigin, SecurityHeaders, checked_origin
+from .errors import CatchAll, database_silent, error_response, trial_error
+from .limits import BodyLimit, Limits, RateLimit, RecordReaders, Shares
 from .long_work import LongWork
-from .middleware.browsers import Cors, SameOrigin, SecurityHeaders, checked_origin
-from .middleware.limits import BodyLimit, Limits, RateLimit
-from .middleware.probes import Probes
-from .middleware.shares import Shares
 from .pages import site as pages
-from .record_readers import RecordReaders
+from .request_context import HttpMiddleware
 
 
 def create_app(
@@ -80,7 +85,7 @@ def create_app(
     app.state.long_work, app.state.metrics = long_work, counted
     app.state.trial_cache = Cache[str, Trial](MAX_TRIALS)
     app.state.record_readers = RecordReaders()
-    app.state.body_checks = CapacityLimiter(MAX_CHECKS)
+    app.state.body_checks = anyio.CapacityLimiter(MAX_CHECKS)
     app.state.signing_key = signing_key
     app.state.desks = flags.Desks(draw_ahead)
     errors.install(app)
@@ -98,3 +103,49 @@ def _document(app: FastAPI) -> dict[str, Any]:
         document["components"]["securitySchemes"] = SECURITY_SCHEMES
         describe_records(document["components"]["schemas"])
     return document
+
+
+LIVE, READY = "/api/v1/live", "/api/v1/ready"
+KNOWN_SECONDS = 0.5  # for which an answer of the database holds
+
+
+class Probes(HttpMiddleware):
+    """Answers the addresses of probes; every other request passes."""
+
+    def __init__(self, app: ASGIApp, *, store: Store, limits: Limits) -> None:
+        super().__init__(app)
+        self._store, self._limits = store, limits
+        self._asker = anyio.CapacityLimiter(1)  # one thread asks, however many probes there are
+        self._answered_at: float | None = None
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"] not in (LIVE, READY) or scope["method"] not in ("GET", "HEAD"):
+            await self.app(scope, receive, send)
+            return
+        answer = _ok("live") if scope["path"] == LIVE else await self._ready()
+        await answer(scope, receive, send)
+
+    async def _ready(self) -> Response:
+        """Answer whether the database answers in time."""
+        try:
+            with anyio.fail_after(self._limits.ready_seconds):
+                await anyio.to_thread.run_sync(
+                    self._ask, abandon_on_cancel=True, limiter=self._asker
+                )
+        except TimeoutError:
+            return error_response(database_silent())
+        except TrialError as error:
+            return error_response(trial_error(error, blinded=True))
+        return _ok("ready")
+
+    def _ask(self) -> None:
+        now = self._limits.clock()
+        if self._answered_at is None or now - self._answered_at >= KNOWN_SECONDS:
+            self._answered_at = None
+            with self._store.read() as connection:
+                connection.execute(select(schema.trials.c.id).limit(1)).first()
+            self._answered_at = now
+
+
+def _ok(status: str) -> Response:
+    return JSONResponse({"status": status, "version": __version__})

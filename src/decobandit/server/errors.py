@@ -22,8 +22,7 @@ from ..support import Place, dotted, one_line
 from ..support.errors import error_dict
 from ..trials import errors as refusals
 from ..trials.errors import Damaged, StoreError, TrialError
-from .middleware.base import HttpMiddleware, at_start
-from .request_context import is_blinded
+from .request_context import HttpMiddleware, at_start, is_blinded
 
 log = logging.getLogger("decobandit.server")
 

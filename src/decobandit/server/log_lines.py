@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from ..support import Cache
-from .middleware.limits import Buckets
+from .limits import Buckets
 from .request_context import current, id_of, person_of
 
 LogFormat = Literal["plain", "json"]

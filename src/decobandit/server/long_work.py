@@ -19,8 +19,7 @@ from ..support.errors import TooLarge
 from ..trials import TrialError
 from . import worker_process
 from .errors import ApiError, busy
-from .middleware.limits import Limits
-from .middleware.shares import Turns
+from .limits import Limits, Turns
 from .worker_process import Worker, WorkerDied
 
 P = ParamSpec("P")

@@ -35,7 +35,7 @@ from .api.routing import ApiRoute
 from .auth import allow
 from .errors import METHODS
 from .long_work import LongWork
-from .middleware.base import HttpMiddleware, at_start
+from .request_context import HttpMiddleware, at_start
 
 log = logging.getLogger("decobandit.requests")
 MAX_PATH = 200  # characters of it that are logged

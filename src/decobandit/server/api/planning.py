@@ -22,9 +22,9 @@ from ...trials import Trial
 from ...trials.settings import make_settings
 from ...trials.trial import NewTrial
 from ..auth import Caller, allow
+from ..browsers import INLINE_STYLES
+from ..limits import Limits
 from ..long_work import LongWork, refusals
-from ..middleware.browsers import INLINE_STYLES
-from ..middleware.limits import Limits
 from . import responses as out
 from . import schemas as sent
 from .parameters import answer

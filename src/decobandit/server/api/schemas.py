@@ -25,7 +25,7 @@ from ...trials.recording import MAX_COUNT
 from ...trials.requests import MAX_SUBJECT, MAX_TEXT
 from ...trials.settings import MAX_ARMS, MAX_LIMIT
 from ..errors import ApiError
-from ..middleware.limits import MAX_SENT_ARMS
+from ..limits import MAX_SENT_ARMS
 from ..tokens import DEFAULT_DAYS, MAX_DAYS, NAME_PATTERN, Role
 
 MAX_ROWS = 100_000  # of one request
@@ -119,7 +119,7 @@ class CreateIn(In):
     """Request for a new trial."""
 
     problem: DesignedIn = Field(
-        description="ArmList, priors, rewards and horizon; rules that the trial obeys: design."
+        description="Arms, priors, rewards and horizon; rules that the trial obeys: design."
     )
     name: TrialName | None = Field(default=None, description="Unique; by default a random one.")
     policy: str = Field(default=DEFAULT_POLICY, max_length=40, description="Name of the policy.")
@@ -316,7 +316,7 @@ class LimitsIn(ReasonIn):
 class PlanIn(In):
     """A problem and policies for a forecast."""
 
-    problem: ProblemIn = Field(description="ArmList, priors, rewards and horizon.")
+    problem: ProblemIn = Field(description="Arms, priors, rewards and horizon.")
     policies: list[Annotated[str, Field(max_length=40)]] = Field(
         default=list(COMPARED_POLICIES),
         max_length=8,
@@ -328,7 +328,7 @@ class DesignIn(In):
     """A problem with a design."""
 
     problem: DesignedIn = Field(
-        description="ArmList, priors, rewards and horizon; rules, policies and scenarios: design."
+        description="Arms, priors, rewards and horizon; rules, policies and scenarios: design."
     )
     calibrate: float | None = Field(
         default=None,

@@ -20,9 +20,9 @@ from ...problem import FINAL_TESTS, Design, Problem, Rules, format_problem
 from ...trials import Conflict, Store, Trial, TrialError, open_trial
 from ..api.planning import start_trial
 from ..auth import allow
+from ..browsers import INLINE_STYLES
 from ..errors import ApiError, trial_error
 from ..long_work import refusals
-from ..middleware.browsers import INLINE_STYLES
 from .plan_form import ALLOCATION, LABELS, PLANNING, STOPPING, Draft, FormError
 from .rendering import Form, PageRoute, Sent, go, page
 

@@ -31,7 +31,7 @@ from ...trials.trial import trial_name
 from ..api.planning import check_size, check_work
 from ..api.schemas import DesignedIn
 from ..errors import ApiError
-from ..middleware.limits import Limits
+from ..limits import Limits
 from .rendering import MAX_FIELDS, Form
 
 MOST_ARMS = 12  # with scenarios, that the form has fields for

@@ -14,9 +14,8 @@ from starlette.convertors import PathConvertor, register_url_convertor
 
 from ...trials import Event, people_log
 from ...trials.lists import page_of_trials
-from ..auth import EVERYBODY, allow
+from ..auth import COOKIE, EVERYBODY, allow, cookie_of
 from ..errors import ApiError
-from ..sessions import COOKIE, cookie_of
 from ..tokens import list_tokens
 from . import api_docs as api_docs_page
 from . import plan as plan_pages

@@ -41,9 +41,9 @@ from ...trials.settings import in_order
 from ...trials.status import has_episode
 from ...trials.verification import check_trial, replayed
 from ..auth import EVERYBODY, allow
+from ..browsers import INLINE_STYLES
 from ..errors import ApiError, trial_error
 from ..long_work import LongWork, refusals
-from ..middleware.browsers import INLINE_STYLES
 from ..request_context import Principal
 from . import figures
 from .rendering import Form, PageRoute, Sent, go, page, page_of

@@ -1,29 +1,39 @@
-"""Limits per client: requests per second, requests at once, size and duration of bodies.
+"""Limits of requests: per second, at once, of whole logs, size and duration of bodies.
 
 Rates are limited by the token bucket algorithm. Its tokens are called credits here: a bucket holds
 `burst` credits and gets `rate` new ones per second; a request costs one.
+
+Places for concurrent requests and for readers of whole logs are shared between people: nobody
+takes more than are free. One person who sends many long requests gets half of them, two get a third
+each, and there is one left for whoever comes next. A text of a log is put into a file as fast as it
+can be made; its place is free before the client reads it.
 """
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import math
+import tempfile
+import threading
 import time
+from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
+from typing import IO
 
 import anyio
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ...support import Cache, is_count
-from ...trials.errors import TrialError
-from ...trials.lists import STALE_AFTER
-from ..errors import ApiError, busy, unauthorized
-from ..request_context import Principal
-from .base import HttpMiddleware, until_answered
+from ..support import Cache, is_count
+from ..trials.errors import TrialError
+from ..trials.lists import STALE_AFTER
+from .errors import ApiError, busy, unauthorized
+from .request_context import HttpMiddleware, Principal, until_answered
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 MAX_SENT_ARMS = 200  # entries of the list of arms that a request sends
@@ -262,3 +272,162 @@ def _replayed(body: bytes, receive: Receive) -> Receive:
         return {"type": "http.request", "body": body, "more_body": False}
 
     return again
+
+
+FLAGS = "/ofrep/"  # evaluations wait for commits, many for one
+STRANGERS_PART = 4  # strangers together take at most a quarter
+
+
+class Turns(ABC):
+    """Turns at something that few may do at once; the others wait in order."""
+
+    def __init__(self) -> None:
+        self.taken = Counter[str]()
+        self.waiting: dict[asyncio.Future[None], str] = {}  # the oldest first
+
+    @abstractmethod
+    def has_room(self, name: str) -> bool:
+        """Return whether a client may take a turn now."""
+
+    async def take(self, name: str, *, seconds: float) -> None:
+        """Take a turn, or wait for it; `busy` after so many seconds."""
+        if self.has_room(name):
+            self.taken[name] += 1
+            return
+        turn = asyncio.get_running_loop().create_future()
+        self.waiting[turn] = name
+        try:
+            async with asyncio.timeout(seconds):
+                await turn
+        except BaseException as error:
+            if self.waiting.pop(turn, None) is None and not turn.cancelled():
+                self.give_back(name)  # it came in the last moment
+            if isinstance(error, TimeoutError):
+                raise self.refusal() from None
+            raise
+
+    def give_back(self, name: str) -> None:
+        self.taken -= Counter([name])
+        for turn, next_name in list(self.waiting.items()):
+            if self.has_room(next_name):
+                del self.waiting[turn]
+                if not turn.done():
+                    self.taken[next_name] += 1
+                    turn.set_result(None)
+
+    def refusal(self) -> ApiError:
+        return busy()
+
+
+class Places(Turns):
+    """A number of places; one client takes at most as many as are free."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__()
+        self.count = count
+
+    def has_room(self, name: str) -> bool:
+        if not is_person(name):
+            strangers = sum(n for one, n in self.taken.items() if not is_person(one))
+            if strangers >= max(1, self.count // STRANGERS_PART):
+                return False
+        return self.taken[name] < self.count - self.taken.total()
+
+
+class Shares(HttpMiddleware):
+    """Lets requests in as far as their person's share goes."""
+
+    def __init__(self, app: ASGIApp, *, limits: Limits) -> None:
+        super().__init__(app)
+        self.limits = limits
+        self.places = Places(limits.threads)
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"].startswith(FLAGS):  # they need no thread
+            await self.app(scope, receive, send)
+            return
+        name = sender_of(scope)
+        await self.places.take(name, seconds=self.limits.thread_seconds)
+        async with until_answered(send, partial(self.places.give_back, name)) as watched:
+            await self.app(scope, receive, watched)
+
+
+MAX_READERS = 4
+WAIT_SECONDS = 2.0  # for one of the others to end
+MAX_UNREAD = 8  # texts of one person that wait for their readers
+MEMORY_BYTES = 256 * 1024  # of such a text; what is longer is on disk
+PIECE_CHARACTERS = 64 * 1024  # that are sent at a time
+
+
+class RecordReaders:
+    """Places for requests that read a whole log; without one, a request is refused (503)."""
+
+    def __init__(self, most: int = MAX_READERS, *, wait: float = WAIT_SECONDS) -> None:
+        self._most, self._wait = most, wait
+        self._changed = threading.Condition()
+        self._taken = Counter[str]()  # places by person
+        self._unread = Counter[str]()  # texts by person
+
+    @contextmanager
+    def one(self, person: str) -> Iterator[None]:
+        """Hold a place of a person during the block."""
+
+        def is_free() -> bool:
+            return self._taken[person] < self._most - self._taken.total()
+
+        with self._changed:
+            if not self._changed.wait_for(is_free, self._wait):
+                raise busy("other logs are being read; try again", seconds=5)
+            self._taken[person] += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._taken -= Counter([person])
+                self._changed.notify_all()
+
+    def text(self, person: str, make: Callable[[], Iterator[str]]) -> Iterator[str]:
+        """Return the pieces of a text that is computed at once, so that failures become errors."""
+        with self.one(person):
+            with self._changed:
+                if self._unread[person] >= MAX_UNREAD:
+                    raise busy("read the exports that were asked for before", seconds=5)
+                self._unread[person] += 1
+            unread = _Unread(lambda: self._was_read(person))
+            try:
+                for piece in make():
+                    unread.file.write(piece)
+                unread.file.seek(0)
+            except OSError as error:
+                raise busy(f"no room for the export: {error.strerror}", seconds=60) from None
+        return unread
+
+    def _was_read(self, person: str) -> None:
+        with self._changed:
+            self._unread -= Counter([person])
+
+
+class _Unread(Iterator[str]):
+    """A text that waits for its reader; `done` is called once, at the end or when it is dropped."""
+
+    def __init__(self, done: Callable[[], None]) -> None:
+        self._done: Callable[[], None] | None = done
+        self.file: IO[str] = tempfile.SpooledTemporaryFile(  # noqa: SIM115
+            MEMORY_BYTES, "w+", encoding="utf-8", newline=""
+        )
+
+    def __next__(self) -> str:
+        piece = self.file.read(PIECE_CHARACTERS)
+        if not piece:
+            self.close()
+            raise StopIteration
+        return piece
+
+    def close(self) -> None:
+        done, self._done = self._done, None
+        if done is not None:
+            self.file.close()
+            done()
+
+    def __del__(self) -> None:
+        self.close()

@@ -17,10 +17,10 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ..errors import ApiError
-from ..sessions import COOKIE, cookie_of
-from .base import HttpMiddleware, at_start
+from .auth import COOKIE, cookie_of
+from .errors import ApiError
 from .limits import SAFE_METHODS
+from .request_context import HttpMiddleware, at_start
 
 APIS = ("/api/v1/", "/ofrep/v1/")
 LOCAL_HOSTS = ("127.0.0.1", "localhost", "[::1]")

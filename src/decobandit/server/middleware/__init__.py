@@ -1,1 +1,0 @@
-"""Middleware for every request, one file per concern."""
