@@ -38,6 +38,7 @@ from ..simulation import (
     check_draws,
     check_sizes,
     estimate,
+    no_terms,
     play,
     term_errors,
 )
@@ -294,7 +295,7 @@ def check_method(method: str | None) -> None:
 
 def _exact(policy: Policy, losses: GapTerms, progress: Report | None) -> Gap:
     problem = policy.problem
-    arms, by_stage = np.zeros((problem.n_arms, 2)), losses.no_terms()
+    arms, by_stage = np.zeros((problem.n_arms, 2)), no_terms(problem)
     pulls = np.zeros((problem.stages, problem.n_arms))  # expected
 
     def watch(t: int, occupied: list[Occupied]) -> None:
@@ -338,11 +339,10 @@ def _simulated(
     """Simulate the gap; on a grid the terms miss what the grid adds to the bound."""
     check_draws(world.draws)
     turns = [(policy, world.problem.horizon)]
-    played = play(turns, world, gap, workers, progress, by_stage=True)
-    assert played.gap_terms is not None
+    played = play(turns, world, gap, workers, progress)
     sums = played.gap_terms.sum(axis=0)  # (stages, 2, 2)
     errors = term_errors(sums[..., 0], sums[..., 1], world.draws)
-    estimates = estimate(played.sample(world, gap))
+    estimates = estimate(played.sample())
     # the estimate that the terms add up to; `simulate` has more accurate ones
     value = estimates.by_method["gap"] if gap.exact else estimates.best
     terms = (read_only(sums[..., 0] / world.draws), read_only(errors), None)

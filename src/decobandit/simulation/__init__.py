@@ -13,6 +13,7 @@ from ..support.lazy import lazy_names
 
 if TYPE_CHECKING:
     from .accounts import GapTerms as GapTerms
+    from .accounts import no_terms as no_terms
     from .estimators import FOLDS as FOLDS
     from .estimators import MIN_DRAWS as MIN_DRAWS
     from .estimators import Estimate as Estimate

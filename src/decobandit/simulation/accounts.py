@@ -38,8 +38,7 @@ from ..policies.kernels.episodes import Episodes
 from ..prices import DualSolution, is_quick
 from ..problem import Problem, States
 from ..support import Floats, Ints, Progress, Report, refuse_over
-from .estimators import Estimate, Missed, Moments, Sample, usable
-from .kernels.accounts import book_regret
+from .estimators import Estimate, Moments, Sample, usable
 from .worlds import Chunk, World
 
 Column = npt.NDArray[np.float64] | npt.NDArray[np.int64]
@@ -68,15 +67,12 @@ class Steps:
 
 
 class Played:
-    """Sums over the episodes of each draw, and moments of the regret over draws.
+    """Sums over the episodes of each draw, and moments over draws; `pulls`: every pull, too."""
 
-    `by_stage`: the gap terms of every stage, too; `pulls`: every pull.
-    """
-
-    def __init__(self, world: World, *, by_stage: bool = False, pulls: bool = False) -> None:
+    def __init__(self, world: World, gap: GapTerms | None, *, pulls: bool = False) -> None:
+        self.world, self.gap = world, gap
         draws, stages = world.draws, world.problem.stages
-        self.reward, self.mean_reward, self.predicted = np.zeros((3, draws))
-        self.best, self.gap = np.zeros((2, draws))
+        self.reward, self.mean_reward, self.predicted, self.best = np.zeros((4, draws))
         drawn = [world.chunk(i) for i in range(world.number_of_chunks)]
         self.means = np.concatenate([chunk.means for chunk in drawn])
         self.weights = np.concatenate([chunk.weights for chunk in drawn])
@@ -87,23 +83,35 @@ class Played:
             "regret by stage of so many draws",
             "use fewer draws",
         )
+        # sums of the regret after each stage, its square, and its products with controls
         self.moments = np.zeros((world.number_of_chunks, stages, 2 + self.controls.shape[1]))
-        # sums of the terms of the gap at each stage, and of their squares
-        shape = (world.number_of_chunks, stages, number_of_terms(world.problem), 2)
-        self.gap_terms = np.zeros(shape) if by_stage else None
+        # sums of the gap terms of each draw; of those of each stage, and of their squares
+        self.gap_sums = np.zeros(draws)
+        self.gap_terms = np.zeros((world.number_of_chunks, *no_terms(world.problem).shape, 2))
         self.record = PullRecord(world) if pulls else None
-        self.seconds = 0.0
-        self.preparation_seconds = 0.0
+        self.seconds = self.preparation_seconds = 0.0
 
-    def book_stages(
-        self, world: World, chunk: Chunk, stages: slice, means: Floats, so_far: Floats
+    def book(
+        self,
+        chunk: Chunk,
+        stages: slice,
+        reward: Floats,
+        predicted: Floats | None,
+        means: Floats,
+        terms: Floats | None,
+        so_far: Floats,
     ) -> None:
-        """Book mean rewards of stages, (draws, stages) summed over episodes, and their regret.
+        """Book what some stages earned, summed over the episodes of each draw.
 
-        so_far (draws,): regret before these stages, moved to after them.
+        reward, predicted (draws,): by outcomes and by posterior means; None: as by true means,
+        means (draws, stages). terms (draws, stages, terms): of the gap. so_far (draws,): regret
+        before these stages, moved to after them.
         """
-        mine = world.place(chunk.number)
-        self.mean_reward[mine] += means.sum(axis=1)
+        world, mine = self.world, self.world.place(chunk.number)
+        earned = means.sum(axis=1)
+        self.reward[mine] += reward
+        self.predicted[mine] += earned if predicted is None else predicted
+        self.mean_reward[mine] += earned
         best = np.empty_like(means)
         for i, t in enumerate(range(stages.start, stages.stop)):
             if i == 0 or world.changes[t]:
@@ -111,23 +119,29 @@ class Played:
             best[:, i] = now
         self.best[mine] += best.sum(axis=1)
         weights = chunk.weights[:, None]
-        book_regret(
-            weights * (means / world.per_draw),
-            weights * best,
-            self.controls[mine],
-            so_far,
-            self.moments[chunk.number, stages],
-        )
-
-    def book_gap_terms(self, world: World, chunk: Chunk, stages: slice, terms: Floats) -> None:
-        if self.gap_terms is not None and len(terms):
-            weighted = terms * (chunk.weights / world.per_draw)[:, None, None]
+        added = weights * best - weights * (means / world.per_draw)
+        regret = so_far[:, None] + np.cumsum(added, axis=1)
+        so_far[:] = regret[:, -1]
+        moments = self.moments[chunk.number, stages]
+        moments[:, 0] += regret.sum(axis=0)
+        moments[:, 1] += (regret**2).sum(axis=0)
+        moments[:, 2:] += np.einsum("dt,dq->tq", regret, self.controls[mine])
+        if terms is not None:
+            self.gap_sums[mine] += terms.sum(axis=(1, 2))
+            weighted = terms * (weights / world.per_draw)[:, None]
             self.gap_terms[chunk.number, stages, :, 0] += weighted.sum(axis=0)
             self.gap_terms[chunk.number, stages, :, 1] += (weighted**2).sum(axis=0)
 
-    def sample(self, world: World, gap: GapTerms | None) -> Sample:
+    def close(self, chunk: Chunk, pulls: Floats | Ints, last: Floats | float) -> None:
+        """Book pulls of every arm (draws, K) and last rewards (draws,), summed over episodes."""
+        mine = self.world.place(chunk.number)
+        self.pulls[mine] += pulls
+        for sums in (self.reward, self.mean_reward, self.predicted):
+            sums[mine] += last
+
+    def sample(self) -> Sample:
         """Average over the episodes of each draw."""
-        share = 1.0 / world.per_draw
+        share, world, gap = 1.0 / self.world.per_draw, self.world, self.gap
         expected = world.expected_best
         return Sample(
             reward=self.reward * share,
@@ -135,16 +149,13 @@ class Played:
             predicted=None if world.truth is not None else self.predicted * share,
             best=None if expected is None else self.best,
             expected_best=expected,
-            gap=None if gap is None or not gap.exact else self.gap * share,
+            gap=None if gap is None or not gap.exact else self.gap_sums * share,
             upper_bound=None if gap is None else gap.value(),
             controls=self.controls,
             control_sizes=self.control_sizes,
             weights=self.weights,
-            missed=self.missed(world),
+            missed=world.missed(self.means, self.weights, self.pulls * share),
         )
-
-    def missed(self, world: World) -> Missed:
-        return world.missed(self.means, self.weights, self.pulls / world.per_draw)
 
     def regrets(self) -> list[Estimate]:
         """Return the regret after each stage, by a regression on the controls."""
@@ -155,9 +166,9 @@ class Played:
         return [controls.regress(row[0], row[1], row[2:])[1] for row in sums]
 
 
-def number_of_terms(problem: Problem) -> int:
-    """Return the terms of a gap: shortfall and congestion; what is unspent where pulls may wait."""
-    return 2 + problem.may_wait
+def no_terms(problem: Problem) -> Floats:
+    """Shortfall, congestion and, where pulls may wait, what is unspent: zeros (stages, terms)."""
+    return np.zeros((problem.stages, 2 + problem.may_wait))
 
 
 class GapTerms:
@@ -198,9 +209,6 @@ class GapTerms:
             return is_quick(problem)
         return not problem.repeat or exact_bytes(problem) <= MOST_GAP_BYTES
 
-    def no_terms(self) -> Floats:
-        return np.zeros((self.problem.stages, number_of_terms(self.problem)))
-
     def value(self) -> float:
         return self.tables.value()
 
@@ -211,7 +219,7 @@ class GapTerms:
         it would be. Unspent, with a budget or resources: units that are not pulled, resources that
         are not used, and at the last stage money that is left, at their prices.
         """
-        totals = np.zeros((len(allocation), number_of_terms(self.problem)))
+        totals = np.zeros((len(allocation), 2 + self.problem.may_wait))
         for k, group in enumerate(self.problem.groups):
             stats, pulls = states.of_group(k), allocation[:, list(group.members)]
             net = self.net(stage, k, stats)

@@ -8,7 +8,6 @@ the prices.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -18,8 +17,8 @@ from ..policies.kernels.index_play import lay_out, play_indices
 from ..problem import TIE_SIGNS, Problem, tie_tolerance
 from ..problem.kernels.layout import slab_size
 from ..support import Floats, Progress, Stopwatch, pool, read_only, refuse_over, tell, worker_count
-from .accounts import GapTerms, Played, Steps, Turns
-from .kernels.accounts import book, book_gap, book_gap_stages, lay_out_gap
+from .accounts import Played, Steps, Turns
+from .kernels.accounts import book, book_gap
 from .worlds import CHUNK, Chunk, World
 
 LONGEST_BLOCK = 64  # stages
@@ -33,24 +32,16 @@ def has_loops(turns: Turns, problem: Problem) -> bool:
     return compiled and problem.single_binary and not problem.may_wait
 
 
-def play_blocks(
-    turns: Turns,
-    world: World,
-    gap: GapTerms | None,
-    workers: int | None,
-    steps: Steps,
-    played: Played,
-) -> None:
+def play_blocks(turns: Turns, played: Played, workers: int | None, steps: Steps) -> None:
     """Play all draws of a world; where a policy's stages end, the next one takes over."""
-    spans = list(_spans(turns, world.problem, gap is not None))
+    world = played.world
+    spans = list(_spans(turns, world.problem, played.gap is not None))
     with pool(worker_count(workers)) as threads:
         for wave in _waves(world, max(last - first for _, first, last in spans)):
             runs = [_Run(world.chunk(number)) for number in wave]
             for policy, first, last in spans:
                 preparing = Stopwatch()
-                table = _policy_table(policy, first, last)
-                terms = None if gap is None else _gap_tables(gap, first, last)
-                block = _Block(world, played, policy, first, last, table, terms)
+                block = _Block(played, policy, first, last)
                 block.play(_Run(runs[0].chunk.without_draws()))  # load kernels
                 played.preparation_seconds += preparing.seconds()
                 playing = Stopwatch()
@@ -58,10 +49,7 @@ def play_blocks(
                     steps.add(len(run.episodes.pulls) * (last - first))
                 played.seconds += playing.seconds()
             for run in runs:
-                _close(run, world, played)
-
-
-# -- blocks of stages ---------------------------------------------------------------------------
+                _close(run, played)
 
 
 def _spans(turns: Turns, problem: Problem, with_gap: bool) -> Iterator[tuple[Policy, int, int]]:
@@ -69,7 +57,7 @@ def _spans(turns: Turns, problem: Problem, with_gap: bool) -> Iterator[tuple[Pol
     first = 0
     for policy, until in turns:
         groups = max(len(problem.groups), len(policy.problem.groups))
-        bytes_of_stage = 3 * 8 * groups * slab_size(problem.stages - 1)
+        bytes_of_stage = 2 * 8 * groups * slab_size(problem.stages - 1)
         longest = max(1, min(LONGEST_BLOCK, BLOCK_BYTES // bytes_of_stage))
         planned = min(until, problem.horizon)
         alike = policy.has_loop or _is_steady(policy, first, planned)
@@ -101,50 +89,18 @@ def _is_steady(policy: Policy, first: int, last: int) -> bool:
     return not policy.has_loop and planned and policy.is_steady(first, last)
 
 
-def _policy_table(policy: Policy, first: int, last: int) -> Floats | None:
-    """Return indices of a block, where the policy is played by them."""
-    problem = policy.problem
-    if not policy.has_loop:
-        steady = _is_steady(policy, first, last)
-        return _block_table(policy.stage_index, problem, first, last, steady=steady)
-    if first >= problem.horizon:
-        return _block_table(GreedyPolicy(problem).stage_index, problem, first, last)
-    return None
-
-
 def _block_table(
-    stage_index: Callable[[int], Floats],
-    problem: Problem,
-    first: int,
-    last: int,
-    *,
-    steady: bool = False,
+    stage_index: Callable[[int], Floats], problem: Problem, stages: range, what: str
 ) -> Floats:
-    """Return indices of some stages, (groups, states, stages): contiguous for an unpulled arm.
-
-    steady: all of them have those of the last one, (groups, states, 1).
-    """
-    stages = range(last - 1 if steady else first, last)
-    shape = (len(problem.groups), slab_size(last - 1), len(stages))
-    refuse_over(
-        8.0 * np.prod(shape), f"a table of indices at stage {last - 1}", "shorten the horizon"
-    )
+    """Return indices of some stages, (groups, states, stages): contiguous for an unpulled arm."""
+    last = stages.stop - 1
+    shape = (len(problem.groups), slab_size(last), len(stages))
+    refuse_over(8.0 * np.prod(shape), f"a table of {what} at stage {last}", "shorten the horizon")
     table = np.empty(shape)
     for t in stages:
-        tell(Progress("tables of stages", t, problem.stages))
-        lay_out(read_only(stage_index(t)), t, t - stages.start, last - 1, table)
+        tell(Progress(f"tables of {what}", t, problem.stages))
+        lay_out(read_only(stage_index(t)), t, t - stages.start, last, table)
     return table
-
-
-def _gap_tables(gap: GapTerms, first: int, last: int) -> tuple[Floats, Floats]:
-    """Return gap terms of pulled and unpulled states in a block of stages; see `book_gap`."""
-    shape = len(gap.problem.groups), slab_size(last - 1), last - first
-    refuse_over(16.0 * np.prod(shape), f"gap terms at stage {last - 1}", "shorten the horizon")
-    short, rest = np.empty(shape), np.zeros((*shape[:2], shape[2] + 1))
-    for t in range(first, last):
-        tell(Progress("tables of gap terms", t, gap.problem.stages))
-        lay_out_gap(gap.stage_index(t), float(gap.prices[t]), t, t - first, last - 1, short, rest)
-    return short, rest
 
 
 class _Run:
@@ -157,20 +113,23 @@ class _Run:
         self.regret = np.zeros(len(chunk.weights))
 
 
-@dataclass(frozen=True, eq=False)
 class _Block:
     """Block of stages, the same for all chunks."""
 
-    world: World
-    played: Played
-    policy: Policy
-    first: int
-    last: int
-    table: Floats | None
-    gap: tuple[Floats, Floats] | None  # tables that its terms are read from
+    def __init__(self, played: Played, policy: Policy, first: int, last: int) -> None:
+        self.played, self.policy, self.first, self.last = played, policy, first, last
+        problem, gap, stages = policy.problem, played.gap, range(first, last)
+        self.table = None
+        if not policy.has_loop:  # steady: the indices of all stages are those of the last one
+            made = stages[-1:] if _is_steady(policy, first, last) else stages
+            self.table = _block_table(policy.stage_index, problem, made, "stages")
+        elif first >= problem.horizon:
+            self.table = _block_table(GreedyPolicy(problem).stage_index, problem, stages, "stages")
+        if gap is not None:
+            self.gap_table = _block_table(gap.stage_index, gap.problem, stages, "gap terms")
 
     def play(self, run: _Run) -> Episodes:
-        stages, pulls = self.last - self.first, round(self.world.problem.pulls[self.first])
+        stages, pulls = self.last - self.first, round(self.played.world.problem.pulls[self.first])
         actions = np.full((len(run.episodes.pulls), stages, pulls), NO_ACTION, np.int32)
         episodes = run.episodes._replace(actions=actions)
         if self.table is None:
@@ -185,25 +144,23 @@ class _Block:
 
     def run(self, run: _Run) -> None:
         """Play the block in one chunk and book what came of it."""
-        world, played, stages = self.world, self.played, slice(self.first, self.last)
-        episodes, mine = self.play(run), world.place(run.chunk.number)
+        played, world, episodes = self.played, self.played.world, self.play(run)
+        stages, draws = slice(self.first, self.last), len(run.chunk.weights)
         base = np.ascontiguousarray(world.base[:, stages])
         factor = np.ascontiguousarray(world.factor[:, stages])
-        means = np.zeros((len(run.chunk.weights), self.last - self.first))
+        reward, means, terms = np.zeros(draws), np.zeros((draws, self.last - self.first)), None
         deployed = self.first >= world.problem.horizon
-        book(episodes, base + factor, base, deployed, played.reward[mine], means)
-        played.predicted[mine] += self._predicted(episodes) if deployed else means.sum(axis=1)
+        book(episodes, base + factor, base, deployed, reward, means)
         if played.record is not None:
-            first = mine.start * world.per_draw
+            first = world.place(run.chunk.number).start * world.per_draw
             played.record.add_actions(first, episodes, self.first, base, factor, deployed)
-        if self.gap is not None:
-            shared = (*run.reached, *self.gap, self.last - 1, world.problem.group_of_arm)
-            if played.gap_terms is not None:
-                terms = np.zeros((*means.shape, 2))
-                book_gap_stages(episodes, *shared, terms)
-                played.book_gap_terms(world, run.chunk, stages, terms)
-            book_gap(episodes, *shared, played.gap[mine])
-        played.book_stages(world, run.chunk, stages, means, run.regret)
+        if played.gap is not None:
+            terms = np.zeros((*means.shape, 2))
+            most, groups = self.last - 1, world.problem.group_of_arm
+            prices = np.ascontiguousarray(played.gap.prices[stages])
+            book_gap(episodes, *run.reached, self.gap_table, prices, most, groups, terms)
+        predicted = self._predicted(episodes) if deployed else None
+        played.book(run.chunk, stages, reward, predicted, means, terms, run.regret)
 
     def _predicted(self, episodes: Episodes) -> Floats:
         """Return rewards of deployed arms by posterior means, summed over the episodes of a draw.
@@ -211,7 +168,7 @@ class _Block:
         The kernels draw an outcome of a deployed arm, too: means are those after it. Before the
         deployment true means are as good: rewards by posterior means tell no more.
         """
-        world, arm = self.world, episodes.actions[:, 0, :] >> 1  # (E, deployed)
+        world, arm = self.played.world, episodes.actions[:, 0, :] >> 1  # (E, deployed)
         groups = world.problem.arm_groups
         alpha, beta = np.array([(group.alpha, group.beta) for group in groups]).T
         e = np.arange(len(arm))[:, None]
@@ -221,14 +178,11 @@ class _Block:
         return np.asarray(rewards.reshape(-1, world.per_draw * arm.shape[1]).sum(axis=1))
 
 
-def _close(run: _Run, world: World, played: Played) -> None:
-    mine = world.place(run.chunk.number)
-    pulls = run.episodes.pulls.reshape(-1, world.per_draw, world.problem.n_arms)
-    played.pulls[mine] += pulls.sum(axis=1)
-    for arm, k in enumerate(world.problem.group_of_arm):
-        terminal = world.problem.groups[k].terminal
-        if terminal is not None:
+def _close(run: _Run, played: Played) -> None:
+    world, last = played.world, np.zeros(len(run.chunk.weights))
+    for arm, group in enumerate(world.problem.arm_groups):
+        if group.terminal is not None:
             n, g = run.episodes.pulls[:, arm].astype(np.int64), run.episodes.good[:, arm]
-            last = terminal[n * (n + 1) // 2 + g].reshape(-1, world.per_draw).sum(axis=1)
-            for sums in (played.reward, played.mean_reward, played.predicted):
-                sums[mine] += last
+            last += group.terminal[n * (n + 1) // 2 + g].reshape(-1, world.per_draw).sum(axis=1)
+    pulls = run.episodes.pulls.reshape(-1, world.per_draw, world.problem.n_arms)
+    played.close(run.chunk, pulls.sum(axis=1), last)

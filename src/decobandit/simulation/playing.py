@@ -24,7 +24,7 @@ from ..support import (
     silent,
     worker_count,
 )
-from .accounts import GapTerms, Played, PullRecord, Steps, Turns, number_of_terms, turn_of
+from .accounts import GapTerms, Played, PullRecord, Steps, Turns, no_terms, turn_of
 from .bernoulli_playing import has_loops, play_blocks
 from .table_playing import make_tables
 from .worlds import Chunk, Outcomes, World, outcomes_of
@@ -39,17 +39,13 @@ def play(
     workers: int | None = None,
     progress: Report | None = None,
     *,
-    by_stage: bool = False,
     pulls: bool = False,
 ) -> Played:
-    """Play all draws of a world.
-
-    `by_stage`: keep the gap terms of every stage too; `pulls`: every pull.
-    """
-    played = Played(world, by_stage=by_stage, pulls=pulls)
+    """Play all draws of a world; `pulls`: keep every pull."""
+    played = Played(world, gap, pulls=pulls)
     steps = Steps(turns, world, progress or silent)
     if has_loops(turns, world.problem):
-        play_blocks(turns, world, gap, workers, steps, played)
+        play_blocks(turns, played, workers, steps)
         return played
     preparing = Stopwatch()
     tables = None if pulls else make_tables(turns, world, gap)
@@ -58,47 +54,39 @@ def play(
     def play_chunk(number: int) -> None:
         chunk = world.chunk(number)
         if tables is None or not tables.play(chunk, played):
-            _play_by_stage(turns, world, chunk, gap, played, steps)
+            _play_by_stage(turns, chunk, played, steps)
         else:
             steps.add(world.problem.stages * len(chunk.keys))
 
-    needs_states = any(_is_asked(policy) for policy, _ in turns)
+    asked = any(type(policy).allocate_many is Policy.allocate_many for policy, _ in turns)
     playing = Stopwatch()
-    with pool(1 if needs_states else worker_count(workers, most=world.number_of_chunks)) as threads:
+    with pool(1 if asked else worker_count(workers, most=world.number_of_chunks)) as threads:
         threads.map(play_chunk, range(world.number_of_chunks))
     played.seconds = playing.seconds()
     return played
 
 
-def _is_asked(policy: Policy) -> bool:
-    return type(policy).allocate_many is Policy.allocate_many
-
-
-def _play_by_stage(
-    turns: Turns, world: World, chunk: Chunk, gap: GapTerms | None, played: Played, steps: Steps
-) -> None:
-    problem, place, rng = world.problem, world.place(chunk.number), chunk.rng()
-    draws, stages = len(chunk.weights), world.problem.stages
+def _play_by_stage(turns: Turns, chunk: Chunk, played: Played, steps: Steps) -> None:
+    world, gap, rng = played.world, played.gap, chunk.rng()
+    problem, draws = world.problem, len(chunk.weights)
     arms = EpisodeArms(world, chunk, played.record)
     spent = None if problem.budget is None else np.zeros(len(chunk.keys))
-    sums = np.zeros((3, len(chunk.keys)))
-    means = np.zeros((draws, stages))
-    terms = np.zeros((draws, stages, number_of_terms(problem)))
+    sums, means = np.zeros((3, len(chunk.keys))), np.zeros((draws, problem.stages))
+    terms = None if gap is None else np.zeros((draws, *no_terms(problem).shape))
 
     def by_draw(values: Floats | Ints) -> Floats:
         return np.asarray(values.reshape(draws, world.per_draw, *values.shape[1:]).sum(axis=1))
 
-    for stage in range(stages):
+    for stage in range(problem.stages):
         heed_interrupt()
         policy = turn_of(turns, stage)
         states = States(policy.problem, arms.stats, spent=spent).at(stage)
         own_stage = policy.problem.horizon if stage == problem.horizon else stage
         pulls = np.asarray(policy.allocate_many(own_stage, states, rng), dtype=np.int64)
         check_pulls(policy.name, problem, stage, pulls)
-        if gap is not None:
-            terms[:, stage] = by_draw(
-                gap.terms(stage, States(problem, arms.stats, spent=spent), pulls)
-            )
+        if gap is not None and terms is not None:
+            now = States(problem, arms.stats, spent=spent)
+            terms[:, stage] = by_draw(gap.terms(stage, now, pulls))
         if spent is not None:
             spent = spent + pulls @ problem.costs[stage]
             check_spent(policy.name, problem, stage, spent)
@@ -106,16 +94,9 @@ def _play_by_stage(
         sums += earned
         means[:, stage] = by_draw(earned[2])
         steps.add(len(pulls))
-    last = arms.last_rewards()
-    played.reward[place] += by_draw(sums[0] + last)
-    played.mean_reward[place] += by_draw(last)
-    played.predicted[place] += by_draw(sums[1] + last)
-    played.pulls[place] += by_draw(arms.pulls)
-    every = slice(0, stages)
-    played.book_stages(world, chunk, every, means, np.zeros(draws))
-    if gap is not None:
-        played.gap[place] += terms.sum(axis=(1, 2))
-        played.book_gap_terms(world, chunk, every, terms)
+    earned_by = by_draw(sums[0]), by_draw(sums[1])
+    played.book(chunk, slice(0, problem.stages), *earned_by, means, terms, np.zeros(draws))
+    played.close(chunk, by_draw(arms.pulls), by_draw(arms.last_rewards()))
 
 
 class EpisodeArms:

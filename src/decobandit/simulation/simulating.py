@@ -35,7 +35,7 @@ from ..support import (
     until_interrupted,
 )
 from .accounts import GapTerms, Played, Turns
-from .estimators import CONSTANT_WITHIN, MIN_DRAWS, estimate
+from .estimators import CONSTANT_WITHIN, MIN_DRAWS, Missed, estimate
 from .playing import play
 from .results import Curve, PolicyResult, Simulation
 from .worlds import World
@@ -149,7 +149,7 @@ def simulate(
         if later is not None:
             turns.append((later, actual.horizon))
         played = play(turns, world, gap, workers, progress, pulls=keep_episodes)
-        return _result(turns, world, gap, played)
+        return _result(turns, world, played)
 
     results, interrupted = until_interrupted(result, list(zip(players, successors, strict=True)))
     settings = {
@@ -183,14 +183,15 @@ def _gap_terms(context: Context, bound: bool | None) -> GapTerms | None:
     return None
 
 
-def _result(turns: Turns, world: World, gap: GapTerms | None, played: Played) -> PolicyResult:
-    estimates = estimate(played.sample(world, gap))
+def _result(turns: Turns, world: World, played: Played) -> PolicyResult:
+    sample = played.sample()
+    estimates = estimate(sample)
     best = world.expected_best
     return PolicyResult(
         policy=turns[0][0].name,
         estimates=estimates,
         regret=None if best is None else best - estimates.best.value,
-        curve=None if best is None else _curve(played, world),
+        curve=None if best is None else _curve(played, sample.missed),
         steps=world.draws * world.per_draw * world.problem.stages,
         seconds=played.seconds,
         preparation_seconds=played.preparation_seconds,
@@ -198,12 +199,11 @@ def _result(turns: Turns, world: World, gap: GapTerms | None, played: Played) ->
     )
 
 
-def _curve(played: Played, world: World) -> Curve:
+def _curve(played: Played, missed_in_all: Missed) -> Curve:
     """Regret by stage. Only moments of the draws are known; a certain regret does not vary."""
-    regrets = played.regrets()
+    world = played.world
     certain = world.truth is not None or world.problem.n_arms == 1
-    errors = []
-    missed_in_all = played.missed(world)
+    errors, regrets = [], played.regrets()
     for regret, apart in zip(regrets, np.cumsum(world.ranges).tolist(), strict=True):
         varied = certain or regret.value_se > CONSTANT_WITHIN * missed_in_all.size
         missed = replace(missed_in_all, range=apart, span=world.largest_weight * apart)

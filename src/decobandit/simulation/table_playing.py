@@ -119,15 +119,10 @@ class Tables:
         )
         if not fits:
             return False
-        mine, every = world.place(chunk.number), slice(0, stages)
-        played.reward[mine] += reward + last
-        played.mean_reward[mine] += last
-        played.predicted[mine] += predicted + last
-        played.pulls[mine] += pulls
-        played.book_stages(world, chunk, every, means, np.zeros(draws))
-        if self._with_gap:
-            played.gap[mine] += terms.sum(axis=(1, 2))
-            played.book_gap_terms(world, chunk, every, terms)
+        every, no_regret = slice(0, stages), np.zeros(draws)
+        gap_terms = terms if self._with_gap else None
+        played.book(chunk, every, reward, predicted, means, gap_terms, no_regret)
+        played.close(chunk, pulls, last)
         return True
 
     def _theta(self, chunk: Chunk) -> Floats:
