@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import errno
 import os
-import selectors
 import sqlite3
 import stat
 import time
@@ -31,7 +30,7 @@ BUSY_SECONDS = 30  # how long one process waits for another one's transaction
 TRY_SECONDS = 0.002  # between two tries
 HEADER_BYTES = 100  # at the beginning of every database
 CHECK_ALL_BYTES = 64 * 2**20  # up to this size, indices are compared with their tables too
-_FILE = "decobandit_file"  # which file a connection has open
+_FILE = "decobandit_file"  # status of the file that a connection has open
 
 
 def wal_is_safe(version: tuple[int, ...]) -> bool:
@@ -112,7 +111,14 @@ def _check_file(path: Path) -> None:
     # without opening it: a process that closes a file loses all its locks on it, also those of a
     # transaction in another thread
     if not path.exists():
-        _make(path)
+        try:
+            os.mknod(path, stat.S_IFREG | 0o600)
+        except FileExistsError:
+            pass  # another one was quicker
+        except OSError as error:
+            if error.errno in (errno.EACCES, errno.EROFS, errno.ENOSPC):
+                raise StoreError(f"{path}: cannot be made: {error.strerror}") from None
+            # systems that make files only by opening them: SQLite does
         return
     if not stat.S_ISREG(path.stat().st_mode):  # a pipe would be waited for
         raise StoreError(f"{path}: is not a regular file; give a file")
@@ -122,51 +128,27 @@ def _check_file(path: Path) -> None:
         raise Damaged(f"{path}: is not a database: it is shorter than the header of one")
 
 
-def _make(path: Path) -> None:
-    """Create an empty file that only its owner may read, without opening it."""
-    try:
-        os.mknod(path, stat.S_IFREG | 0o600)
-    except FileExistsError:
-        pass  # another one was quicker
-    except OSError as error:
-        if error.errno in (errno.EACCES, errno.EROFS, errno.ENOSPC):
-            raise StoreError(f"{path}: cannot be made: {error.strerror}") from None
-        # systems that make files only by opening them: SQLite does
-
-
 def _check_same_file(path: Path, _connection: Any, record: Any, _proxy: Any) -> None:
-    """Drop a connection to a file that is no longer there under its name.
-
-    What is written to it would be lost; a new connection goes to the file that took its place.
-    """
+    """Drop a connection to a file that is no longer there under its name: writes would be lost."""
     try:
-        identity = _identity(path)
+        same = os.path.samestat(path.stat(), record.info[_FILE])
     except OSError as error:
         raise StoreError(f"{path}: the database is gone: {error.strerror}") from None
-    if identity != record.info[_FILE]:
+    if not same:
         raise DisconnectionError("another file was put in the place of the database")
 
 
-def _identity(path: Path) -> tuple[int, int]:
-    status = path.stat()
-    return status.st_dev, status.st_ino
-
-
 def _prepare(path: Path, connection: Any, record: Any) -> None:
-    record.info[_FILE] = _identity(path)
+    record.info[_FILE] = path.stat()
     connection.isolation_level = None  # transactions are begun below, not by the driver
     # a flipped byte must not keep the rest from being read: its event's hash will not fit
     connection.text_factory = lambda data: data.decode("utf-8", "replace")
     wanted = "wal" if wal_is_safe(sqlite3.sqlite_version_info) else "truncate"
-    cursor = connection.cursor()
-    try:
-        cursor.execute("PRAGMA synchronous=FULL")
-        cursor.execute("PRAGMA foreign_keys=ON")
-        mode = cursor.execute(f"PRAGMA journal_mode={wanted}").fetchone()[0]
-        if mode != wanted:
-            raise StoreError(f"the database keeps its journal as {mode!r}; {wanted!r} is needed")
-    finally:
-        cursor.close()
+    connection.execute("PRAGMA synchronous=FULL")
+    connection.execute("PRAGMA foreign_keys=ON")
+    mode = connection.execute(f"PRAGMA journal_mode={wanted}").fetchone()[0]
+    if mode != wanted:
+        raise StoreError(f"the database keeps its journal as {mode!r}; {wanted!r} is needed")
 
 
 def _begin(connection: Connection) -> None:
@@ -226,40 +208,23 @@ def _patient() -> type[psycopg.Connection[Any]]:
     import psycopg  # late: the driver is an extra
 
     class Patient(psycopg.Connection[Any]):
-        def wait(
-            self, gen: Generator[Any, Any, Any], interval: float = 0.1, timeout: float | None = None
-        ) -> Any:
+        def wait(self, gen: Generator[Any, Any, Any], interval: float = 0.1, **more: Any) -> Any:
             """Run an exchange with the server; close the connection after the deadline."""
-            seconds = ANSWER_SECONDS if timeout is None else min(timeout, ANSWER_SECONDS)
-            deadline = time.monotonic() + seconds
+            return super().wait(self._bounded(gen), interval, **more)
+
+        def _bounded(self, gen: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
+            deadline = time.monotonic() + ANSWER_SECONDS
             try:
                 wanted = next(gen)
                 while True:
-                    ready = _ready(self.pgconn.socket, wanted, deadline - time.monotonic())
-                    if not ready:
+                    ready = yield wanted  # 0 after each interval
+                    if not ready and time.monotonic() > deadline:
                         self.close()
                         raise psycopg.OperationalError(
-                            f"the server does not answer within {seconds:g} seconds"
+                            f"the server does not answer within {ANSWER_SECONDS:g} seconds"
                         )
                     wanted = gen.send(ready)
             except StopIteration as end:
                 return end.value
-            except KeyboardInterrupt:
-                self.close()  # it is in the middle of an exchange
-                raise
 
     return Patient
-
-
-def _ready(socket: int, wanted: int, seconds: float) -> int:
-    """Wait until the socket can be read or written; return 0 after the timeout."""
-    with _Selector() as selector:
-        selector.register(socket, wanted)
-        ready = selector.select(max(0.0, seconds))
-    return ready[0][1] if ready else 0
-
-
-# the cheapest to make where there is one
-_Selector: type[selectors.BaseSelector] = getattr(
-    selectors, "PollSelector", selectors.DefaultSelector
-)

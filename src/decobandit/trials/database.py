@@ -10,7 +10,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Lock, Thread
@@ -77,17 +77,9 @@ class _Job(Future[Any]):
     def __init__(self, work: Callable[[Connection], Any], trial: str = "") -> None:
         super().__init__()
         self.work, self.trial = work, trial
+        self.value: Any = None
         self.failure: BaseException | None = None
         self.set_running_or_notify_cancel()  # begun: it will not be cancelled
-
-    def run(self, connection: Connection) -> None:
-        self.value = self.work(connection)
-
-    def end(self) -> None:
-        if self.failure is None:
-            self.set_result(self.value)
-        else:
-            self.set_exception(self.failure)
 
 
 class Store:
@@ -146,25 +138,24 @@ class Store:
         return result
 
     def submit(self, work: Callable[[Connection], T], trial: str = "") -> Future[T]:
-        """Queue work(connection); the future has its result when it is on disk.
+        """Queue work(connection), which must not wait; the future's result is on disk.
 
-        Only where works share commits (`shares_commits`); `work` must not wait. Trials take turns,
-        so that a busy one does not delay the others. The committer is a daemon thread: a process
-        can end although its database stalls.
+        Only where works share commits (`shares_commits`). Trials take turns, so that a busy one
+        does not delay the others. A process can end although its database stalls.
         """
         job = _Job(work, trial)
         with self._queue_lock:
             if self._submitted is None:
-                self._submitted = SimpleQueue()
-                Thread(target=self._commit_submitted, name="committer", daemon=True).start()
+                self._submitted = submitted = SimpleQueue[_Job | None]()
+
+                def commit() -> None:
+                    while (job := submitted.get()) is not None:
+                        self._commit_with_others(job)
+
+                Thread(target=commit, name="committer", daemon=True).start()
             self._queue.append(job)
         self._submitted.put(job)
         return job
-
-    def _commit_submitted(self) -> None:
-        assert self._submitted is not None
-        while (job := self._submitted.get()) is not None:
-            self._commit_with_others(job)
 
     def _commit_with_others(self, job: _Job) -> None:
         with self._commit_lock:
@@ -180,7 +171,7 @@ class Store:
                 before[job.trial] += 1
             jobs = sorted(self._queue, key=turns.__getitem__)[:MAX_SHARED]
             self._queue = [job for job in self._queue if job not in jobs]
-        return jobs
+            return jobs
 
     def _commit(self, jobs: list[_Job]) -> None:
         try:
@@ -196,13 +187,16 @@ class Store:
             for job in jobs:
                 job.failure = job.failure or failure
         for job in jobs:
-            if not job.done():
-                job.end()
+            if job.failure is not None and not job.done():
+                job.set_exception(job.failure)
+            elif not job.done():
+                job.set_result(job.value)
 
     def _commit_together(self, jobs: list[_Job]) -> None:
+        file = Path(str(self.url.database))
         with (
             self.counts.failures(),
-            self._write_lock(),
+            write_lock(file) if self.shares_commits else nullcontext(),
             _database_errors(self.url),
             self._writer.connect() as connection,
         ):
@@ -219,19 +213,16 @@ class Store:
         if self.shares_commits and not connection.connection.driver_connection.in_transaction:  # type: ignore[union-attr]
             raise StoreError(f"{self.url.database}: the database ended the transaction; try again")
 
-    def _write_lock(self) -> AbstractContextManager[None]:
-        return write_lock(Path(str(self.url.database))) if self.shares_commits else nullcontext()
-
     def _run(self, connection: Connection, jobs: list[_Job]) -> None:
         if len(jobs) == 1:
-            jobs[0].run(connection)
+            jobs[0].value = jobs[0].work(connection)
             return
         hooks = connection.info[_HOOKS]
         for job in jobs:
             before = len(hooks)
             try:
                 with _savepoint(connection):
-                    job.run(connection)
+                    job.value = job.work(connection)
             except (StoreError, SQLAlchemyError):
                 raise  # concerns all works of this commit
             except Exception as error:

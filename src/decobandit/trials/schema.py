@@ -22,6 +22,7 @@ from sqlalchemy.engine import URL
 from sqlalchemy.exc import OperationalError, ProgrammingError
 
 from .errors import Damaged, StoreError
+from .events import GENESIS
 
 metadata = MetaData(
     naming_convention={
@@ -123,31 +124,33 @@ def upgrade(engine: Engine) -> None:
             revisions = [str(row[0]) for row in connection.execute(_READ)]
     except (OperationalError, ProgrammingError):
         revisions = []  # most likely no such table; other errors occur again below
-    if revisions != [REVISIONS[-1]]:
-        # writes: the lock is taken at once, so that a process that waited sees the other's tables
-        with engine.execution_options(writes=True).begin() as connection:
-            _upgrade(connection)
+    if revisions == [REVISIONS[-1]]:
+        return
+    # writes: the lock is taken at once, so that a process that waited sees the other's tables
+    with engine.execution_options(writes=True).begin() as connection:
+        if connection.dialect.name == "postgresql":
+            connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
+        place = place_of(engine.url)
+        revision = _revision(connection, place)
+        if revision == REVISIONS[-1]:
+            return  # another process was first
+        if revision is not None and revision not in REVISIONS:
+            raise StoreError(
+                f"{place}: its tables are of revision {revision!r}, which this version "
+                "does not know; update decobandit"
+            )
+        from alembic import command
+        from alembic.config import Config
 
-
-def _upgrade(connection: Connection) -> None:
-    if connection.dialect.name == "postgresql":
-        connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
-    place = place_of(connection.engine.url)
-    revision = _revision(connection, place)
-    if revision == REVISIONS[-1]:
-        return  # another process was first
-    if revision is not None and revision not in REVISIONS:
-        raise StoreError(
-            f"{place}: its tables are of revision {revision!r}, which this version "
-            "does not know; update decobandit"
-        )
-    from alembic import command
-    from alembic.config import Config
-
-    config = Config()
-    config.set_main_option("script_location", str(SCRIPTS).replace("%", "%%"))
-    config.attributes["connection"] = connection
-    command.upgrade(config, REVISIONS[-1])
+        config = Config()
+        config.set_main_option("script_location", str(SCRIPTS).replace("%", "%%"))
+        config.attributes["connection"] = connection
+        if revision is None:
+            metadata.create_all(connection)
+            connection.execute(people_head.insert().values(id=1, seq=-1, hash=GENESIS))
+            command.stamp(config, REVISIONS[-1])
+        else:
+            command.upgrade(config, REVISIONS[-1])
 
 
 def _revision(connection: Connection, place: str) -> str | None:
