@@ -12,7 +12,7 @@ import resource
 
 from decobandit import Arm, BetaBernoulli, Problem, Reward, Terminal, simulate, solve
 from decobandit.paper.batches import ERROR
-from decobandit.paper.published import published as published_numbers
+from decobandit.paper.cells import published as published_numbers
 
 from .rows import Row, at_most, best_times
 

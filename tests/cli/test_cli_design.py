@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from decobandit import bound, load_problem
 from decobandit.cli.app import app
 from decobandit.designs import designing, reporting
-from decobandit.figures.pdf import BROWSERS
+from decobandit.figures.report_page import BROWSERS
 from decobandit.trials import open_store, open_trial
 from helpers.program import DECO, PLAIN, deco_at_terminal, json_object
 from helpers.refusals import refused
@@ -352,7 +352,7 @@ def test_a_report_is_printed_to_pdf_where_a_program_can(
         assert CliRunner().invoke(app, words).exit_code == 0
         assert path.read_bytes().startswith(b"%PDF-")
         path.unlink()
-    monkeypatch.setattr("decobandit.figures.pdf.find_spec", lambda _: None)
+    monkeypatch.setattr("decobandit.figures.report_page.find_spec", lambda _: None)
     monkeypatch.setenv("PATH", str(file.parent))
     with refused("unsupported", "report"):
         CliRunner().invoke(app, words, catch_exceptions=False)

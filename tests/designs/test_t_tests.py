@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import ttest_ind
 
 from decobandit import Arm, Design, NormalGamma, NormalNormal, Problem, operating_characteristics
-from decobandit.designs.t_tests import t_p_values
+from decobandit.designs.final_tests import t_p_values
 from decobandit.problem import InvalidProblem, Rules
 
 PRIOR = NormalGamma(mean=0, pulls=1, shape=2, rate=2)

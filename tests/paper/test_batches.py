@@ -3,7 +3,7 @@
 import pytest
 
 from decobandit.paper import batches
-from decobandit.paper.published import published
+from decobandit.paper.cells import published
 from decobandit.problem import best_mean_reward
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from decobandit.paper import designs
-from decobandit.paper.published import PublishedDesign, published
+from decobandit.paper.cells import PublishedDesign, published
 from decobandit.paper.reproduction import PARTS, reproduce
 
 

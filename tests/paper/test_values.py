@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from decobandit.paper import values
-from decobandit.paper.published import published
+from decobandit.paper.cells import published
 from decobandit.paper.reproduction import PARTS, reproduce
 
 

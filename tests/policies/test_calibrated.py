@@ -9,7 +9,7 @@ from decobandit.arm import Calibration, PricePath
 from decobandit.arm.price_paths import reward_scale
 from decobandit.joint import optimum
 from decobandit.paper import table1
-from decobandit.paper.published import published
+from decobandit.paper.cells import published
 from decobandit.policies import (
     DEFAULT_POLICY,
     CalibratedPolicy,

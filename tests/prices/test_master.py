@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from decobandit.prices import master as module
-from decobandit.prices.master import FEWEST_DROPPED, UNUSED_SOLVES, Master
+from decobandit.prices import search as module
+from decobandit.prices.search import FEWEST_DROPPED, UNUSED_SOLVES, Master
 
 TOLERANCES = ("primal_feasibility_tolerance", "dual_feasibility_tolerance")
 

@@ -17,6 +17,7 @@ import typer
 
 from .. import bounds, figures, support
 from .. import problem as problems
+from .tables import print_table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -37,8 +38,6 @@ def print_result(result: Found, as_json: bool, show: Callable[[Found], None]) ->
     if as_json:
         print_json(result.to_dict())
     elif isinstance(result, problems.BySegment):
-        from .segments import print_segments
-
         print_segments(result)
     else:
         show(result)
@@ -158,7 +157,7 @@ def check_report(path: Path | None) -> Path | None:
     """Refuse a report of another kind, or PDF where nothing can print it."""
     ending_in(".html", ".pdf")(path)
     if path is not None and path.suffix.lower() == ".pdf":
-        from ..figures.pdf import check_pdf
+        from ..figures.report_page import check_pdf
 
         check_pdf()
     return path
@@ -167,7 +166,7 @@ def check_report(path: Path | None) -> Path | None:
 def write_report(path: Path, page: str) -> None:
     """Write a report, a self-contained page, as HTML or PDF."""
     if path.suffix.lower() == ".pdf":
-        from ..figures.pdf import write_pdf
+        from ..figures.report_page import write_pdf
 
         write_pdf(page, path)
     else:
@@ -258,3 +257,62 @@ def _has_values(column: support.Column) -> bool:
 def written(what: str, path: Path) -> None:
     """Tell people at a terminal that a file is there."""
     note(f"{what} written to {path}")
+
+
+COLUMNS = {
+    "segment": "segment",
+    "share": "share",
+    "budget": "money",
+    "scenario": "scenario",
+    "policy": "policy",
+    "good": "good",
+    "size": "pulls",
+    "reject": "P(declared)",
+    "value": "value",
+    "value_se": "± s.e.",
+    "own_clock_value": "on own clock",
+    "regret": "regret",
+    "gap": "gap",
+    "upper_bound": "upper bound",
+    "own_clock_bound": "own-clock bound",
+    "trivial": "best arms known",
+}
+DIGITS = {"share": 4, "budget": 3}
+WORDS = ("segment", "scenario", "policy")
+
+
+def print_segments(result: problems.BySegment) -> None:
+    """Print a row per segment, or per segment and policy, and the rows in all."""
+    rows = result.rows()
+    shown = [key for key in COLUMNS if any(row.get(key) not in (None, 0.0) for row in rows)]
+    lines: list[list[str] | None] = []
+    for number, row in enumerate(rows):
+        if number and row["segment"] != rows[number - 1]["segment"]:
+            lines.append(None)
+        cells = [_cell(key, row.get(key)) for key in shown]
+        if row.get("reject_at_most") is not None:
+            cells[shown.index("reject")] = f"<= {_text(row['reject_at_most'])}"
+        lines.append(cells)
+    print_table(result.problem.described(), [COLUMNS[key] for key in shown], lines, text=WORDS)
+    total = rows[-1]
+    if total.get("upper_bound") is not None:
+        print(f"no policy can earn more than {total['upper_bound']:.6f} in all;")
+        print(f"policies that decide by their own segment only: {total['own_clock_bound']:.6f}")
+    elif "own_clock_value" in total:
+        print("value: of the best policy, which also looks at the calendar")
+    if "value_se" in shown:
+        print("±: one standard error; segments are simulated independently")
+    if "reject" in shown:
+        print("P(declared): some arm is declared; in all, in some segment: at most the sum")
+    if "budget" in shown:
+        print("money: of each segment, split at one price of money; a segment never spends more")
+
+
+def _cell(key: str, value: object) -> str:
+    return f"{value:.{DIGITS.get(key, 6)}g}" if key in DIGITS else _text(value)
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return ""
+    return f"{value:.4f}" if isinstance(value, float) else str(value)

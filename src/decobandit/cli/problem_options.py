@@ -16,9 +16,18 @@ from .. import policies, prices, support
 from .. import problem as problems
 from ..policies.names import PAPER_POLICY
 from ..problem.ties import DEFAULT_TIES
-from .options import Ties, Tolerance, Workers, argument, shown
+from .options import (
+    Ties,
+    Tolerance,
+    Workers,
+    argument,
+    option,
+    options_of,
+    shown,
+    taking,
+    with_options,
+)
 from .output import note
-from .taking import option, options_of, taking, with_options
 
 ProblemFile = Annotated[Path | None, argument("PROBLEM", "Problem file (.toml, .json).")]
 SourceFile = Annotated[Path | None, argument("PROBLEM|SOLUTION", "Problem file or saved solution.")]

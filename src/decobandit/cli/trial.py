@@ -26,11 +26,12 @@ from .options import (
     OutcomeColumn,
     PullsColumn,
     argument,
+    option,
     shown,
+    with_options,
 )
 from .output import ending_in, print_json, said_of, say, written
 from .problem_options import Chosen, takes_policies
-from .taking import option, with_options
 from .trial_access import (
     By,
     MaybeReason,

@@ -9,10 +9,19 @@ from typing import TYPE_CHECKING, Annotated, Any, Concatenate, TypedDict
 
 import typer
 
-from .options import AllowPolicy, AsJson, Db, argument, shown
+from .options import (
+    AllowPolicy,
+    AsJson,
+    Db,
+    argument,
+    option,
+    options_of,
+    shown,
+    standing_for,
+    taking,
+)
 from .output import digits, print_result
 from .tables import MOST_ROWS, print_table
-from .taking import option, options_of, standing_for, taking
 
 if TYPE_CHECKING:
     from ..trials import Allocation, ArmStatus, Status, Store, Summary, Trial

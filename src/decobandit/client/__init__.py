@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 from ..support.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from .answers import Answer as Answer
-    from .answers import Refused as Refused
-    from .answers import Unreachable as Unreachable
     from .clients import AsyncClient as AsyncClient
     from .clients import Client as Client
+    from .exchange import Answer as Answer
+    from .exchange import Refused as Refused
+    from .exchange import Unreachable as Unreachable
     from .verbs import RemoteTrial as RemoteTrial
 
 __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

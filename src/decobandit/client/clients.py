@@ -9,8 +9,7 @@ import httpx
 
 from .._version import __version__
 from ..trials.errors import TrialError
-from .answers import Answer
-from .exchange import TIMEOUT, AsyncSender, Exchange, Sender, for_header
+from .exchange import TIMEOUT, Answer, AsyncSender, Exchange, Sender, for_header
 from .verbs import RemoteTrial, ServerVerbs
 
 Trial = RemoteTrial[Answer, list[Answer]]

@@ -18,8 +18,7 @@ from ..problem import DEFAULT_TIES, Design, Problem, Rules, designed_to_dict
 from ..trials.events import event_from
 from ..trials.export import TrialTables
 from ..trials.recording import GivenOutcomes
-from .answers import Answer
-from .exchange import Fetches, Request, for_header
+from .exchange import Answer, Fetches, Request, for_header
 
 One = TypeVar("One")
 Many = TypeVar("Many")

@@ -19,7 +19,11 @@
                  rewards of the outcomes alone, at a difference of the margin and known noise, is
                  at most alpha; no correction for several arms, nor for the way pulls were shared
 
-    t, welch     the same where the variance is estimated: `t_tests.py`
+    t            the same with one estimated variance for both arms, pooled: n + m - 2 degrees of
+                 freedom
+    welch        the same with a variance for each arm, degrees of freedom by Satterthwaite's
+                 formula; operating characteristics say by how much its type I error, and that of
+                 t, differ from alpha in an adaptive trial
 
 Arms are compared by the expected reward of a pull, or by the outcome where the rules say so: where
 fewer good outcomes earn more, Fisher's test counts the bad ones, and the z-test is of mean rewards.
@@ -41,7 +45,6 @@ from ..problem import EXACT_TESTS, FinalTest, Problem, Rules, States, has_unknow
 from ..support import Floats, Ints
 from .endings import Endings, Flags
 from .following import follow
-from .t_tests import t_p_values
 
 # of both arms, at which the unconditional test is computed: closer to each other near 0 and 1
 COMMON_RATES = np.sin(np.linspace(0.0, np.pi / 2.0, 201)[1:-1]) ** 2
@@ -208,3 +211,37 @@ def unconditional_p_values(
     p = np.ones(ends.pulls.shape)
     p[:, arm] = largest[np.searchsorted(values, statistic(ends))]
     return p
+
+
+def t_p_values(
+    problem: Problem, pulls: Ints, stats: Floats, control: int, rules: Rules, *, pooled: bool
+) -> Floats:
+    """P-values of every arm against control, (S, K); 1 for control and without variances.
+
+    stats (S, K, 3): pulls, sums and sums of squares of the outcomes.
+    """
+    from scipy.special import stdtr  # late: scipy takes half a second to load
+
+    base, factor = rules.pull_values(problem)
+    n = pulls.astype(float)
+    mean = stats[..., 1] / np.maximum(n, 1.0)
+    scatter = factor**2 * np.maximum(stats[..., 2] - n * mean**2, 0.0)
+    free = np.maximum(n - 1.0, 0.0)
+    apart = base + factor * mean
+    apart = apart - apart[:, [control]] - rules.margin
+    with np.errstate(divide="ignore", invalid="ignore"):
+        if pooled:
+            freedom = free + free[:, [control]]
+            variance = (scatter + scatter[:, [control]]) / freedom
+            spread = np.sqrt(variance * (1.0 / n + 1.0 / n[:, [control]]))
+        else:
+            square = scatter / free / n
+            both = square + square[:, [control]]
+            terms = square**2 / free
+            freedom, spread = both**2 / (terms + terms[:, [control]]), np.sqrt(both)
+        p_values = np.where(spread > 0.0, stdtr(freedom, -apart / spread), apart <= 0.0)
+    least = np.minimum(n, n[:, [control]])
+    enough = (least >= 1.0) & (freedom >= 1.0) if pooled else least >= 2.0
+    p_values = np.where(enough, p_values, 1.0)
+    p_values[:, control] = 1.0
+    return np.asarray(p_values)

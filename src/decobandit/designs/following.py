@@ -2,7 +2,7 @@
 
 A state is what is known, and what is pending in the order in which it will be known. Two arms of
 good and bad outcomes with one pull per stage and no delay by dense arrays
-(`evaluation/two_arms.py`); others by merging equal states.
+(`evaluation/index_forward.py`); others by merging equal states.
 """
 
 from __future__ import annotations

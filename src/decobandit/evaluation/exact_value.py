@@ -46,8 +46,7 @@ from ..support import (
 )
 from ..support.records import doc, record_class
 from .forward import Forward, Occupied, Total, Watch
-from .index_forward import IndexForward
-from .two_arms import follow_two_arms, serves_two_arms
+from .index_forward import IndexForward, follow_two_arms, serves_two_arms
 
 __all__ = ["Evaluation", "Occupied", "Watch", "evaluate"]
 LIMIT_STATES = 50_000_000

@@ -15,8 +15,7 @@ from ..policies import Context
 from ..problem import Arm, BetaBernoulli, Problem, Reward, Terminal, best_mean_reward
 from ..simulation import simulate
 from ..support import Report
-from .cells import Task, computed
-from .published import published
+from .cells import Task, computed, published
 from .report import Section, Table
 
 PULLS, UNIT = 100, 10

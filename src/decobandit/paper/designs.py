@@ -26,8 +26,7 @@ from ..problem import (
     Stop,
 )
 from ..support import Report
-from .cells import Task, computed
-from .published import PublishedDesign, published
+from .cells import PublishedDesign, Task, computed, published
 from .report import Part, Section, Table
 
 DRAWS = {"quick": 500, "paper": 10_000}

@@ -22,8 +22,7 @@ from ..joint import optimum
 from ..problem import Problem, best_mean_reward
 from ..studies import Cell, FinishedCell
 from ..support import Report
-from .cells import Runs, cell, compute, regret_by_stage, regret_of
-from .published import published
+from .cells import Runs, cell, compute, published, regret_by_stage, regret_of
 from .report import Part, Section, Verdict, share_of
 
 if TYPE_CHECKING:

@@ -25,8 +25,7 @@ from ..prices import whole_solution
 from ..problem import Problem
 from ..studies import Cell, FinishedCell
 from ..support import Report
-from .cells import Regret, Runs, Task, cell, compute, computed, regret_of
-from .published import published
+from .cells import Regret, Runs, Task, cell, compute, computed, published, regret_of
 from .report import Part, Section, Verdict, share_of
 
 if TYPE_CHECKING:

@@ -15,8 +15,7 @@ from ..prices import solve
 from ..problem import Arm, Chain, MarkovModel, Problem
 from ..simulation import simulate
 from ..support import Report, Unsupported
-from .cells import Task, computed
-from .published import PublishedDesign, published
+from .cells import PublishedDesign, Task, computed, published
 from .report import Section, Table
 
 DRAWS = {"quick": 5, "paper": 200}

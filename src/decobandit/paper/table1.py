@@ -20,8 +20,7 @@ from ..policies.calibrated import MOST_STATES
 from ..problem import Problem
 from ..simulation import simulate
 from ..support import Report, TooLarge
-from .cells import Task, computed
-from .published import PublishedRow, published
+from .cells import PublishedRow, Task, computed, published
 from .report import Section, Table
 
 TOLERANCE = 1e-6  # of the dual

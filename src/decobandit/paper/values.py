@@ -11,8 +11,7 @@ from pathlib import Path
 from ..problem import Problem
 from ..simulation import simulate
 from ..support import Report
-from .cells import Task, computed
-from .published import PublishedValues, published
+from .cells import PublishedValues, Task, computed, published
 from .report import Section, Table
 
 LONGEST = {"quick": 100, "paper": 500}

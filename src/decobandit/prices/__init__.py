@@ -4,7 +4,7 @@ Imports `arm` and what is below it.
 
 The search: `search.py`, over a market (`market.py`): `stage_market.py` with its `traders.py` for
 every model and batch size, `band_market.py` faster for single pulls with good and bad outcomes. A
-stage's price: `kernels/rounds.py`. Ties: `descent.py`, and for the last digits `master.py`. What
+stage's price: `kernels/rounds.py`. Ties: `descent.py`, and for the last digits `search.py`. What
 DeCo plays: `canonical.py`. Searches over non-binary outcomes start from fewer stages:
 `problem/thinning.py`.
 """
