@@ -1,4 +1,4 @@
-"""The log of the server: who, what and how long, on lines that nobody can forge or flood."""
+"""The log of the server: who, what and how long, on lines that nobody can forge."""
 
 import json
 import logging
@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from decobandit.server import request_context
-from decobandit.server.log_lines import JsonLines, LogLimits, LogQuota, PlainLines, redacted
+from decobandit.server.observation import JsonLines, PlainLines, redacted
 from helpers.program import deco
 from helpers.serving import serving
-from helpers.web_client import SMALL, Clock, Site, answer, asking
+from helpers.web_client import SMALL, Site, answer, asking
 from helpers.web_server import PATIENCE, request
 
 TOKEN = "deco_" + "A1b2-" * 8 + "xyz"
@@ -29,16 +28,12 @@ def site(tmp_path: Path) -> Iterator[Site]:
 class Kept:
     """A logger of its own, and what it wrote."""
 
-    def __init__(self, formatter: logging.Formatter, limits: LogLimits | None = None) -> None:
-        self.text, self.dropped = StringIO(), 0
+    def __init__(self, formatter: logging.Formatter) -> None:
+        self.text = StringIO()
         self.log = logging.Logger("decobandit.requests", logging.INFO)
         handler = logging.StreamHandler(self.text)
         handler.setFormatter(formatter)
-        handler.addFilter(LogQuota(limits, self._drop))
         self.log.addHandler(handler)
-
-    def _drop(self) -> None:
-        self.dropped += 1
 
     @property
     def lines(self) -> list[str]:
@@ -141,52 +136,3 @@ def test_secrets_are_left_out_and_long_lines_cut() -> None:
         kept = Kept(formatter)
         kept.log.info("%s", "y" * 10**6)
         assert len(kept.text.getvalue()) < 3000
-
-
-# -- quotas -------------------------------------------------------------------------------------
-
-
-def test_the_same_line_is_written_a_few_times_per_minute() -> None:
-    clock = Clock()
-    kept = Kept(JsonLines(), LogLimits(clock=clock))
-    for _ in range(100):
-        kept.log.warning("the disk is full")
-    kept.log.warning("something else")
-    assert [json.loads(line).get("dropped") for line in kept.lines] == [None] * 5 + [95]
-    assert kept.dropped == 95
-    clock.now += 61
-    kept.log.warning("the disk is full")
-    assert len(kept.lines) == 7
-
-
-def test_strangers_share_a_quota_and_leave_that_of_others_alone() -> None:
-    clock = Clock()
-    kept = Kept(JsonLines(), LogLimits(stranger_rate=1.0, stranger_burst=10, clock=clock))
-
-    class Known:
-        name = "ann"
-
-    def say(principal: object, times: int) -> int:
-        before = len(kept.lines)
-        token = request_context.current.set({"state": {"principal": principal}})
-        for number in range(times):
-            kept.log.info("request %s", number, extra={"facts": {"status": 401}})
-        request_context.current.reset(token)
-        return len(kept.lines) - before
-
-    assert say(None, 1000) == 10
-    assert say(Known(), 100) == 100
-    clock.now += 3
-    assert say(None, 1000) == 3
-    assert json.loads(kept.lines[-3])["dropped"] == 990
-
-
-def test_a_flood_of_strangers_over_http_writes_little(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    kept = Kept(JsonLines(), LogLimits(stranger_burst=20, clock=Clock()))
-    monkeypatch.setattr("decobandit.server.metrics.log", kept.log)
-    for number in range(100):
-        answer(site.app, asking("GET", f"/{'z' * 5000}{number}"))
-    assert len(kept.lines) == 20
-    assert len(kept.text.getvalue()) < 20 * 1000

@@ -18,8 +18,8 @@ from fastapi import Request
 from decobandit.problem import problem_from_dict
 from decobandit.server import worker_process
 from decobandit.server.errors import ApiError
-from decobandit.server.limits import Limits
-from decobandit.server.long_work import KINDS, Kind, LongWork, Queue, refusals
+from decobandit.server.limits import PERSON, Limits
+from decobandit.server.long_work import KINDS, Kind, LongWork, refusals
 from decobandit.server.request_context import Principal
 from decobandit.trials.settings import make_settings
 from helpers.web_client import SMALL, Site
@@ -53,7 +53,7 @@ _before: set[int] = set()
 
 def computing() -> list[psutil.Process]:
     """Processes that compute for this one."""
-    idle = _before | {worker._process.pid for worker in worker_process._idle}
+    idle = _before | {worker.process.pid for worker in worker_process.idle}
     return [child for child in psutil.Process().children() if child.pid not in idle]
 
 
@@ -71,22 +71,25 @@ def sent_by(name: str, left: asyncio.Event | None = None) -> Request:
 # -- the queue ------------------------------------------------------------------------------------
 
 
+def person(name: str) -> str:
+    return f"{PERSON}{name}"
+
+
 def test_everybody_has_a_share_of_the_queue() -> None:
     """One person sends ten, then two others one each: the others do not wait for the ten."""
     order: list[str] = []
 
     async def run() -> None:
-        queue = Queue(Limits(solves=2, waiting_per_person=20))
+        queue = LongWork(Limits(solves=2, waiting_per_person=20))
 
         async def work(name: str) -> None:
-            async with queue.turn(name):
+            async with queue.turn("plan", person(name)):
                 order.append(name)
                 await asyncio.sleep(0.01)
 
         names = ["ann"] * 10 + ["bob", "eve"]
         await asyncio.gather(*(work(name) for name in names))
-        assert not queue.taken
-        assert not queue.waiting
+        assert queue.load == (0, 0)
 
     asyncio.run(run())
     assert order[:3] == ["ann", "bob", "eve"] or order[:3] == ["ann", "bob", "ann"]
@@ -96,12 +99,12 @@ def test_everybody_has_a_share_of_the_queue() -> None:
 
 def test_the_queue_is_short_for_one_person_and_for_all() -> None:
     async def run() -> dict[str, int]:
-        queue = Queue(Limits(solves=1, waiting=3, waiting_per_person=2))
+        queue = LongWork(Limits(solves=1, waiting=3, waiting_per_person=2))
         refused: dict[str, int] = {}
 
         async def work(name: str) -> None:
             try:
-                async with queue.turn(name):
+                async with queue.turn("plan", person(name)):
                     await asyncio.sleep(0.05)
             except ApiError as error:
                 refused[name] = refused.get(name, 0) + error.status_code
@@ -115,18 +118,17 @@ def test_the_queue_is_short_for_one_person_and_for_all() -> None:
 
 def test_whoever_leaves_the_queue_gives_the_place_up() -> None:
     async def run() -> None:
-        queue = Queue(Limits(solves=1, waiting_seconds=0.02))
-        async with queue.turn("ann"):
+        queue = LongWork(Limits(solves=1, waiting_seconds=0.02))
+        async with queue.turn("plan", person("ann")):
             with pytest.raises(ApiError) as late:
-                async with queue.turn("bob"):
+                async with queue.turn("plan", person("bob")):
                     pass
             assert late.value.status_code == 503
-            leaving = asyncio.create_task(queue.turn("eve").__aenter__())
+            leaving = asyncio.create_task(queue.turn("plan", person("eve")).__aenter__())
             await asyncio.sleep(0)
             leaving.cancel()
             await asyncio.gather(leaving, return_exceptions=True)
-        assert not queue.waiting
-        assert not queue.taken
+        assert queue.load == (0, 0)
 
     asyncio.run(run())
 
@@ -172,7 +174,7 @@ def test_what_takes_too_long_is_ended(kind: Kind) -> None:
 
 
 def test_memory_is_refused_beyond_what_is_available(monkeypatch: pytest.MonkeyPatch) -> None:
-    worker_process._end_idle()
+    worker_process.end_idle()
     start = "from decobandit.support import machine; machine.memory_left = lambda: 2**28"
     site = f"{start}\nfrom {worker_process.__name__} import run_jobs; run_jobs([])"
     popen = worker_process.subprocess.Popen
@@ -185,7 +187,7 @@ def test_memory_is_refused_beyond_what_is_available(monkeypatch: pytest.MonkeyPa
         run_one(Limits(), bytearray, 2**29)
     assert (refused.value.status_code, refused.value.code) == (422, "too_large")
     assert len(run_one(Limits(), bytearray, 2**25)) == 2**25
-    worker_process._end_idle()
+    worker_process.end_idle()
 
 
 def test_work_ends_when_its_client_leaves() -> None:
@@ -253,12 +255,12 @@ def test_a_form_that_plans_too_much_at_once_says_when_to_come_back(site: Site) -
 
 def test_processes_end_with_the_server() -> None:
     worker = worker_process.Worker()
-    assert worker.run(divmod, (7, 2), {}) == (3, 1)
+    assert worker.run(divmod, (7, 2), {}) == ((3, 1), None)
     threading.Thread(target=lambda: suppress_died(worker), daemon=True).start()
-    assert worker._process.stdin is not None
+    assert worker.process.stdin is not None
     time.sleep(0.2)
-    worker._process.stdin.close()
-    assert worker._process.wait(PATIENCE) == 0
+    worker.process.stdin.close()
+    assert worker.process.wait(PATIENCE) == 0
 
 
 def suppress_died(worker: worker_process.Worker) -> None:

@@ -19,7 +19,7 @@ from packaging.requirements import Requirement
 import decobandit
 from decobandit import Problem
 from decobandit.server.limits import Limits
-from decobandit.server.log_lines import MAX_MESSAGE, MAX_TRACE, LogLimits
+from decobandit.server.observation import MAX_MESSAGE, MAX_TRACE
 from decobandit.trials import Store, create_trial, list_trials, open_store, open_trial
 from decobandit.trials.lists import MAX_PAGE
 from helpers.documented import ROOT
@@ -389,13 +389,9 @@ def _started() -> str:
 
 
 def test_the_page_has_the_numbers_of_the_program() -> None:
-    quotas, limits = LogLimits(), Limits()
+    limits = Limits()
     text = " ".join(PAGE.split())
     assert f"cut at {MAX_MESSAGE} characters, tracebacks at {MAX_TRACE}" in text
-    strangers = f"{quotas.stranger_burst} lines and then {quotas.stranger_rate:g} per second"
-    assert strangers in text
-    assert f"every person {quotas.burst} and then {quotas.rate:g} per second" in text
-    assert f"written {quotas.same} times a minute" in text
     assert f"`limit` (1 to {MAX_PAGE})" in text
     assert f"| `--stale-after` | {limits.stale_after:g} |" in text
     shown = re.search(r"^```text\n(deco serve .*)\n```$", PAGE, re.M)

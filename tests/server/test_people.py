@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import update
 
+from decobandit.server.auth import MAX_ADDRESSES, OTHERS, WINDOW_SECONDS, Recorder
 from decobandit.server.limits import Limits
-from decobandit.server.recorder import MAX_ADDRESSES, OTHERS, WINDOW_SECONDS, Recorder
 from decobandit.server.tokens import MAX_DAYS, list_tokens, new_token
 from decobandit.trials import Event, NotFound, StoreError, people_log
 from decobandit.trials.schema import tokens as table
@@ -92,7 +92,7 @@ class _Broken:
         def refuse(*arguments: object) -> None:
             raise StoreError("disk full")
 
-        monkeypatch.setattr("decobandit.server.recorder.record_all", refuse)
+        monkeypatch.setattr("decobandit.server.auth.record_all", refuse)
 
 
 def test_reading_goes_on_while_the_record_cannot_be_written(

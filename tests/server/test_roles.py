@@ -70,7 +70,7 @@ def _headers(site: Site, caller: str) -> dict[str, str]:
         return {"cookie": f"{COOKIE}=abc", "origin": "http://127.0.0.1:8000"}
     if " cookie" in caller:
         guard = site.app.state.guard
-        _, session = guard.log_in({"client": None}, site.tokens[role])
+        session = guard.log_in({"client": None}, site.tokens[role])
         return {"cookie": f"{COOKIE}={session}", "origin": "http://127.0.0.1:8000"}
     return {"authorization": f"Bearer {site.tokens.get(caller, 'deco_wrong')}"}
 
@@ -168,7 +168,7 @@ def test_who_asks_is_looked_at_before_what_is_sent(site: Site, caller: str) -> N
 def test_a_revoked_token_ends_its_sessions_at_once(site: Site) -> None:
     _, secret = new_token(site.store, "brief", "admin")
     site.app.state.guard.tokens_changed()
-    _, session = site.app.state.guard.log_in({"client": None}, secret)
+    session = site.app.state.guard.log_in({"client": None}, secret)
     cookie = {"cookie": f"other=1; {COOKIE}={session}"}
     look = asking("GET", "/api/v1/tokens", headers=cookie)
     assert answer(site.app, look).status == 200

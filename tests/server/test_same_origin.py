@@ -53,7 +53,7 @@ def test_changes_come_from_our_own_pages_or_from_programs(
 ) -> None:
     token = site.tokens["admin"]
     if way == "cookie":
-        _, session = site.app.state.guard.log_in({"client": None}, token)
+        session = site.app.state.guard.log_in({"client": None}, token)
         headers = headers | {"cookie": f"{COOKIE}={session}"}
     shown = token if way == "token" else None
     body = {"name": "ann", "role": "viewer"}
@@ -64,7 +64,7 @@ def test_changes_come_from_our_own_pages_or_from_programs(
 
 
 def test_two_origins_or_two_cookies_are_one_too_many(site: Site) -> None:
-    _, session = site.app.state.guard.log_in({"client": None}, site.tokens["admin"])
+    session = site.app.state.guard.log_in({"client": None}, site.tokens["admin"])
     lines = [("cookie", f"{COOKIE}={session}"), ("content-type", "application/json")]
     twice = [*lines, ("origin", SELF), ("origin", "http://evil.example")]
     assert answer(site.app, Ask("POST", TOKENS, twice, b"{}")).status == 403
@@ -168,7 +168,7 @@ def test_a_page_of_a_named_origin_uses_the_api_with_a_token(friendly: Site, orig
 
 
 def test_a_named_origin_gets_nothing_by_cookie_and_no_pages(friendly: Site) -> None:
-    _, session = friendly.app.state.guard.log_in({"client": None}, friendly.tokens["admin"])
+    session = friendly.app.state.guard.log_in({"client": None}, friendly.tokens["admin"])
     headers = {"origin": FRIEND, "cookie": f"{COOKIE}={session}"}
     body = {"name": "ann", "role": "viewer"}
     assert answer(friendly.app, asking("POST", TOKENS, None, body, headers=headers)).status == 403

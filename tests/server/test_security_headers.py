@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from decobandit.server.browsers import INLINE_STYLES, content_policy
+from decobandit.server.browsers import CONTENT_POLICY, INLINE_STYLES
 from decobandit.server.limits import Limits
 from decobandit.trials import Store
 from helpers.wanted_headers import WANTED
@@ -85,10 +85,10 @@ def test_an_unexpected_error_is_logged_by_a_number_and_not_shown(
 
 def test_the_policy_differs_in_styles_alone_where_figures_need_it() -> None:
     assert (
-        content_policy().replace("style-src 'self'", "style-src 'self' 'unsafe-inline'")
+        CONTENT_POLICY.replace("style-src 'self'", "style-src 'self' 'unsafe-inline'")
         == INLINE_STYLES
     )
-    assert "unsafe" not in content_policy()
+    assert "unsafe" not in CONTENT_POLICY
 
 
 def test_nothing_is_redirected_or_documented_by_pages_of_other_hosts(site: Site) -> None:

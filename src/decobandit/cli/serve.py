@@ -44,7 +44,7 @@ def serve(
     from ..server.app import create_app
     from ..server.http_server import is_loopback, listen, make_server, url_of
     from ..server.limits import Limits
-    from ..server.log_lines import set_up_log
+    from ..server.observation import set_up_log
 
     if not is_loopback(host):
         _check_open(host, no_auth, allow_host)
@@ -61,13 +61,12 @@ def serve(
             signing_key=key,
             draw_ahead=draw_ahead,
         )
-        counted = app.state.metrics
-        set_up_log(log_format, verbose=verbose, dropped=counted.log_lines_dropped.inc)
+        set_up_log(log_format, verbose=verbose)
         if not no_auth:
             _first_token(store)
         url = url_of(listening, host)
         server = make_server(app, ready=lambda: _ready(url), limits=limits, loop="auto")
-        counted.watch_connections(lambda: len(server.server_state.connections))
+        app.state.metrics.watch_connections(lambda: len(server.server_state.connections))
         server.run(sockets=[listening])
 
 

@@ -11,6 +11,7 @@ them.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -19,14 +20,14 @@ from fastapi import FastAPI
 from sqlalchemy import select
 from starlette.middleware import Middleware
 from starlette.responses import JSONResponse, Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from .._version import __version__
 from ..support import Cache
 from ..trials import Trial, TrialError, schema
 from ..trials.checkpoints import PrivateKey
 from ..trials.database import Store
-from . import errors, metrics
+from . import errors
 from .api import flags, planning, routes  # noqa: F401  # routes of the router
 from .api.parameters import MAX_TRIALS
 from .api.responses import describe_records
@@ -37,6 +38,8 @@ from .browsers import Cors, SameOrigin, SecurityHeaders, checked_origin
 from .errors import CatchAll, database_silent, error_response, trial_error
 from .limits import BodyLimit, Limits, RateLimit, RecordReaders, Shares
 from .long_work import LongWork
+from .observation import Metrics, Observe
+from .observation import router as metrics_router
 from .pages import site as pages
 from .request_context import HttpMiddleware
 
@@ -59,7 +62,7 @@ def create_app(
     limits = limits or Limits()
     guard = Guard(store, limits=limits, auth=auth)
     long_work = LongWork(limits)
-    counted = metrics.Metrics(store, long_work)
+    counted = Metrics(store, long_work)
     app = FastAPI(
         title="decobandit trials",
         version=__version__,
@@ -69,7 +72,7 @@ def create_app(
         redoc_url=None,
         redirect_slashes=False,
         middleware=[
-            Middleware(metrics.Observe, metrics=counted),
+            Middleware(Observe, metrics=counted),
             Middleware(SecurityHeaders),
             Middleware(Cors, origins=tuple(map(checked_origin, cors_origins))),
             Middleware(CatchAll),
@@ -91,7 +94,7 @@ def create_app(
     errors.install(app)
     app.include_router(flags.router)  # first: the most frequent
     app.include_router(api_router)
-    app.include_router(metrics.router)
+    app.include_router(metrics_router)
     app.include_router(pages.router)
     app.openapi = partial(_document, app)  # type: ignore[method-assign]
     return app
@@ -109,12 +112,14 @@ LIVE, READY = "/api/v1/live", "/api/v1/ready"
 KNOWN_SECONDS = 0.5  # for which an answer of the database holds
 
 
+@dataclass(eq=False)
 class Probes(HttpMiddleware):
     """Answers the addresses of probes; every other request passes."""
 
-    def __init__(self, app: ASGIApp, *, store: Store, limits: Limits) -> None:
-        super().__init__(app)
-        self._store, self._limits = store, limits
+    store: Store
+    limits: Limits
+
+    def __post_init__(self) -> None:
         self._asker = anyio.CapacityLimiter(1)  # one thread asks, however many probes there are
         self._answered_at: float | None = None
 
@@ -128,7 +133,7 @@ class Probes(HttpMiddleware):
     async def _ready(self) -> Response:
         """Answer whether the database answers in time."""
         try:
-            with anyio.fail_after(self._limits.ready_seconds):
+            with anyio.fail_after(self.limits.ready_seconds):
                 await anyio.to_thread.run_sync(
                     self._ask, abandon_on_cancel=True, limiter=self._asker
                 )
@@ -139,10 +144,10 @@ class Probes(HttpMiddleware):
         return _ok("ready")
 
     def _ask(self) -> None:
-        now = self._limits.clock()
+        now = self.limits.clock()
         if self._answered_at is None or now - self._answered_at >= KNOWN_SECONDS:
             self._answered_at = None
-            with self._store.read() as connection:
+            with self.store.read() as connection:
                 connection.execute(select(schema.trials.c.id).limit(1)).first()
             self._answered_at = now
 

@@ -1,36 +1,152 @@
-"""Authentication: by a bearer token, or by the session cookie that a browser got for one.
+"""Who sent a request, what they may do, and the access log.
 
-Every route says by `allow` which roles may use it; a route without it cannot be made.
-
-After the login a browser keeps a random cookie, not the token. Sessions are kept in memory only, as
-digests: a restart of the server ends them.
+Requests are authenticated by a bearer token, or by the session cookie that a browser got for one:
+a random secret that is kept in memory only, as a digest, so that a restart of the server ends all
+sessions. Every route says by `allow` which roles may use it; a route without it cannot be made.
 """
 
 from __future__ import annotations
 
 import hashlib
 import ipaddress
+import logging
 import secrets
 import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Annotated, TypeVar
+from collections import deque
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Annotated, Any, TypeVar
 
 import anyio
 from fastapi import Depends, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
-from ..trials import open_trial
+from ..support import Cache
+from ..trials import Trial, open_trial
 from ..trials.database import Store
-from ..trials.errors import NotFound
+from ..trials.errors import NotFound, StoreError
+from ..trials.people import record_all
 from .errors import ApiError, database_silent, unauthorized
 from .limits import Buckets, Limits, address_of, too_many
-from .recorder import Recorder
 from .request_context import HttpMiddleware, Principal
 from .tokens import Role, Token, TokenCache
+
+log = logging.getLogger("decobandit.server")
+
+# -- the access log -------------------------------------------------------------------------------
+
+WINDOW_SECONDS = 3600.0  # within which what repeats is counted
+MAX_ADDRESSES = 10  # of refused tokens that are named within a window
+OTHERS = "other addresses"
+STRANGER = "nobody"  # who sent a refused token
+MAX_COUNTED = 10_000  # things that are counted; those not repeated for longest are forgotten
+MAX_WAITING = 1000  # events that wait for a database that cannot be written
+RETRY_SECONDS = 5.0
+
+Entry = tuple[str, str, dict[str, Any]]  # kind, by, data
+
+
+@dataclass
+class _Counted:
+    """Something that was written once, and how often it happened since."""
+
+    entry: Entry
+    since: float
+    repeated: int = 0
+
+
+class Recorder:
+    """Logins, refused tokens, looks at results and exports, for the access log.
+
+    Requests note what they do; it is written when they are answered, so that nobody waits for it
+    and reading goes on while the database cannot be written. What could not be written is tried
+    again. What repeats within an hour is counted, and the count is written with the next event of
+    its kind, or when the log is read. Strangers cannot grow the log without end: of refused tokens,
+    ten addresses per hour are named, all others are one event.
+    """
+
+    def __init__(self, store: Store, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self.store, self._clock = store, clock
+        self._lock, self._writing = threading.Lock(), threading.Lock()
+        self._counted = Cache[Hashable, _Counted](MAX_COUNTED)
+        self._waiting: deque[Entry] = deque(maxlen=MAX_WAITING)
+        self._addresses: set[str] = set()
+        self._addresses_since = -WINDOW_SECONDS
+        self._retry_at = 0.0
+
+    def note(self, kind: str, by: str, data: dict[str, Any], *, once: Hashable) -> None:
+        """Record an event; equal values of `once` are written once in a window, and counted."""
+        key, now = (kind, by, once), self._clock()
+        with self._lock:
+            count = self._counted.get(key)
+            if count is not None and now - count.since < WINDOW_SECONDS:
+                count.repeated += 1
+                return
+            more = {} if count is None or not count.repeated else {"repeated": count.repeated}
+            self._counted.put(key, _Counted((kind, by, data), now))
+            self._waiting.append((kind, by, data | more))
+
+    def refused(self, address: str, what: str) -> None:
+        """Record an invalid token from an address."""
+        with self._lock:
+            now = self._clock()
+            if now - self._addresses_since >= WINDOW_SECONDS:
+                self._addresses, self._addresses_since = set(), now
+            if address not in self._addresses and len(self._addresses) >= MAX_ADDRESSES:
+                address = OTHERS
+            else:
+                self._addresses.add(address)
+        data = {"address": address, "what": what}
+        self.note("refused", STRANGER, data, once=(address, what))
+
+    def saw(self, caller: Principal, trial: Trial, what: str) -> None:
+        """Record a view of results of a trial; blinded people never have one."""
+        if not caller.blinded:
+            data = {"trial": trial.id, "name": trial.name, "what": what}
+            self.note("looked", caller.name, data, once=trial.id)
+
+    def exported(self, caller: Principal, trial: Trial, form: str) -> None:
+        data = {"trial": trial.id, "name": trial.name, "form": form, "masked": False}
+        self.note("exported", caller.name, data | {"via": caller.via}, once=(trial.id, form))
+
+    @property
+    def due(self) -> bool:
+        """Whether there is something to write, and the database may take it."""
+        return bool(self._waiting) and self._clock() >= self._retry_at
+
+    def write(self) -> None:
+        """Write what waits. One thread at a time: the others need not wait for the database."""
+        if not self._writing.acquire(blocking=False):
+            return
+        try:
+            with self._lock:
+                entries = list(self._waiting)
+                self._waiting.clear()
+            if entries:
+                record_all(self.store, entries)
+        except Exception as error:
+            with self._lock:
+                self._waiting.extendleft(reversed(entries))
+                self._retry_at = self._clock() + RETRY_SECONDS
+            log.error("access log: %s", error, exc_info=not isinstance(error, StoreError))
+        finally:
+            self._writing.release()
+
+    def flush(self) -> None:
+        """Write all counts too, before the log is read."""
+        with self._lock:
+            for count in self._counted.values():
+                if count.repeated:
+                    kind, by, data = count.entry
+                    self._waiting.append((kind, by, data | {"repeated": count.repeated}))
+                    count.repeated = 0
+        self.write()
+
+
+# -- sessions of browsers -------------------------------------------------------------------------
 
 COOKIE = "deco_session"
 MAX_SESSION_SECONDS = 12 * 3600.0  # seconds from the login
@@ -38,7 +154,7 @@ MAX_IDLE_SECONDS = 2 * 3600.0  # seconds between two requests
 MAX_SESSIONS = 20  # of one token; the one unused for longest is dropped
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Session:
     token_id: str
     begun: float
@@ -73,7 +189,8 @@ class Sessions:
                 return None
             if now - session.used > MAX_IDLE_SECONDS:
                 return None
-            self._by_digest[digest] = replace(session, used=now)
+            session.used = now
+            self._by_digest[digest] = session
             return session.token_id
 
     def end(self, secret: str) -> None:
@@ -92,14 +209,7 @@ def _digest(secret: str) -> bytes:
     return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).digest()
 
 
-Endpoint = TypeVar("Endpoint", bound=Callable[..., object])
-EVERYBODY: tuple[Role, ...] = ("admin", "operator", "viewer")
-# for the OpenAPI document: `Identify` reads tokens and cookies itself
-SECURITY: list[dict[str, list[str]]] = [{"token": []}, {"session": []}]
-SECURITY_SCHEMES = {
-    "token": {"type": "http", "scheme": "bearer"},
-    "session": {"type": "apiKey", "in": "cookie", "name": COOKIE},
-}
+# -- who sent a request ---------------------------------------------------------------------------
 
 
 class Guard:
@@ -114,29 +224,25 @@ class Guard:
             limits.failed_rate, limits.failed_burst, most=limits.clients, clock=limits.clock
         )
 
-    def identify(self, scope: Scope) -> Principal | None:
+    def identify(self, scope: Scope, headers: Headers) -> Principal | None:
         """Return the sender of a request, if known; a wrong token counts against its address.
 
         Asks no database: the tokens are those of the last `refresh`.
         """
         if not self.auth:
             return Principal("loopback", "admin", None, "loopback") if _local(scope) else None
-        headers = Headers(scope=scope)
         if "authorization" in headers:
-            return self._by_bearer(headers.getlist("authorization"), scope)
+            values = headers.getlist("authorization")
+            scheme, _, secret = values[0].partition(" ")
+            is_bearer = len(values) == 1 and scheme.lower() == "bearer"
+            token = self.tokens.known(secret.strip()) if is_bearer else None
+            if token is None:
+                raise self._failed(scope, "request")
+            self._note_use(token, scope, "bearer")
+            return Principal(token.name, token.role, token.id, "bearer", token.only_trials)
         cookie = cookie_of(headers)
-        return None if cookie is None else self._by_cookie(cookie)
-
-    def _by_bearer(self, values: list[str], scope: Scope) -> Principal:
-        scheme, _, secret = values[0].partition(" ")
-        if len(values) == 1 and scheme.lower() == "bearer":
-            token = self.tokens.known(secret.strip())
-            if token is not None:
-                self._began(token, scope, "bearer")
-                return Principal(token.name, token.role, token.id, "bearer", token.only_trials)
-        raise self._failed(scope, "request")
-
-    def _by_cookie(self, cookie: str) -> Principal | None:
+        if cookie is None:
+            return None
         token_id = self.sessions.token_of(cookie)
         token = None if token_id is None else self.tokens.by_id(token_id)
         if token is None:
@@ -144,16 +250,15 @@ class Guard:
             return None
         return Principal(token.name, token.role, token.id, "cookie", token.only_trials)
 
-    def log_in(self, scope: Scope, secret: str) -> tuple[Token, str]:
-        """Return the token of a secret and a new session; 401 or 429 for a wrong one."""
+    def log_in(self, scope: Scope, secret: str) -> str:
+        """Return a new session for the secret of a token; 401 or 429 for a wrong one."""
         token = self.tokens.find(secret.strip())
         if token is None:
             raise self._failed(scope, "login")
-        self._began(token, scope, "browser")
-        return token, self.sessions.begin(token.id)
+        self._note_use(token, scope, "browser")
+        return self.sessions.begin(token.id)
 
-    def _began(self, token: Token, scope: Scope, via: str) -> None:
-        """Note the use of a token; what repeats within an hour is counted."""
+    def _note_use(self, token: Token, scope: Scope, via: str) -> None:
         address = address_of(scope)
         data = {"role": token.role, "address": address, "via": via}
         self.recorder.note("login", token.name, data, once=(token.id, address, via))
@@ -168,12 +273,21 @@ class Guard:
         self.tokens.forget()
 
 
+def _local(scope: Scope) -> bool:
+    try:
+        return ipaddress.ip_address(scope["client"][0]).is_loopback
+    except (KeyError, TypeError, ValueError):
+        return False
+
+
+@dataclass(eq=False)
 class Identify(HttpMiddleware):
     """Finds out who sent a request, before anything is read: `request.state.principal`."""
 
-    def __init__(self, app: ASGIApp, *, guard: Guard, limits: Limits) -> None:
-        super().__init__(app)
-        self.guard, self.limits = guard, limits
+    guard: Guard
+    limits: Limits
+
+    def __post_init__(self) -> None:
         # one thread of its own: the others may be busy, or wait for the same database
         self._reader = anyio.CapacityLimiter(1)
 
@@ -185,7 +299,7 @@ class Identify(HttpMiddleware):
             has_credentials = "authorization" in headers or cookie_of(headers) is not None
             if guard.auth and guard.tokens.stale and has_credentials:
                 await self._refresh()
-            state["principal"] = guard.identify(scope)
+            state["principal"] = guard.identify(scope, headers)
             await self.app(scope, receive, send)
         finally:
             if guard.recorder.due:  # the answer is already sent
@@ -200,6 +314,18 @@ class Identify(HttpMiddleware):
                 )
         except TimeoutError:
             raise database_silent() from None
+
+
+# -- who may do what ------------------------------------------------------------------------------
+
+Endpoint = TypeVar("Endpoint", bound=Callable[..., object])
+EVERYBODY: tuple[Role, ...] = ("admin", "operator", "viewer")
+# for the OpenAPI document: `Identify` reads tokens and cookies itself
+SECURITY: list[dict[str, list[str]]] = [{"token": []}, {"session": []}]
+SECURITY_SCHEMES = {
+    "token": {"type": "http", "scheme": "bearer"},
+    "session": {"type": "apiKey", "in": "cookie", "name": COOKIE},
+}
 
 
 @dataclass(frozen=True)
@@ -263,10 +389,3 @@ async def _caller(request: Request) -> Principal:  # not in a thread: nothing is
 
 
 Caller = Annotated[Principal, Depends(_caller)]
-
-
-def _local(scope: Scope) -> bool:
-    try:
-        return ipaddress.ip_address(scope["client"][0]).is_loopback
-    except (KeyError, TypeError, ValueError):
-        return False

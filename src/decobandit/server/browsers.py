@@ -10,12 +10,13 @@ machine (DNS rebinding), both by headers that a page cannot set: Host, Origin, S
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection
+from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from .auth import COOKIE, cookie_of
 from .errors import ApiError
@@ -31,26 +32,22 @@ PREFLIGHT = {
     "X-Request-ID",
     "Access-Control-Max-Age": "600",
 }
+ALLOWING = {"Access-Control-Expose-Headers": "ETag, Retry-After, X-Request-ID"}
 
 
 # -- headers of every response ------------------------------------------------------------------
 
 
-def content_policy(*, style: str = "'self'") -> str:
-    """Return the Content-Security-Policy: nothing from elsewhere, no inline script.
-
-    `style="'self' 'unsafe-inline'"` is for a page whose figures write styles.
-    """
-    return (
-        f"default-src 'none'; script-src 'self'; style-src {style}; img-src 'self' data:; "
-        "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-    )
-
-
-INLINE_STYLES = content_policy(style="'self' 'unsafe-inline'")
+# nothing from elsewhere, no inline script
+CONTENT_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+# of a page whose figures write styles
+INLINE_STYLES = CONTENT_POLICY.replace("style-src 'self'", "style-src 'self' 'unsafe-inline'")
 
 DEFAULTS = {
-    "Content-Security-Policy": content_policy(),
+    "Content-Security-Policy": CONTENT_POLICY,
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -58,8 +55,6 @@ DEFAULTS = {
     "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
     "Cache-Control": "no-store",
 }
-
-
 _RAW = [(name.lower().encode(), value.encode()) for name, value in DEFAULTS.items()]
 
 
@@ -87,23 +82,23 @@ def checked_origin(text: str) -> str:
     return text.lower()
 
 
+@dataclass(eq=False)
 class Cors(HttpMiddleware):
     """Lets pages of named origins read answers of the API, and send requests with a token."""
 
-    def __init__(self, app: ASGIApp, *, origins: Iterable[str] = ()) -> None:
-        super().__init__(app)
-        self.origins = frozenset(origins)
+    origins: Collection[str] = ()
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         if not self.origins or not scope["path"].startswith(APIS):
             await self.app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        origin = headers.getlist("origin")
-        is_allowed = len(origin) == 1 and origin[0] in self.origins
+        origin = headers.get("origin", "")
+        is_allowed = headers.getlist("origin") == [origin] and origin in self.origins
+        allowing = ALLOWING | {"Access-Control-Allow-Origin": origin} if is_allowed else {}
         preflight = scope["method"] == "OPTIONS" and "access-control-request-method" in headers
         if is_allowed and preflight:
-            answer = Response(status_code=204, headers=_allowing(origin[0]) | PREFLIGHT)
+            answer = Response(status_code=204, headers={"Vary": "Origin"} | allowing | PREFLIGHT)
             await answer(scope, receive, send)
             return
         # a page cannot set this header of another site without being asked about above
@@ -112,26 +107,19 @@ class Cors(HttpMiddleware):
         def vary(start: Message) -> None:
             response_headers = MutableHeaders(scope=start)
             response_headers.add_vary_header("Origin")
-            if is_allowed:
-                response_headers.update(_allowing(origin[0]))
+            response_headers.update(allowing)
 
         await self.app(scope, receive, at_start(send, vary))
 
 
-def _allowing(origin: str) -> dict[str, str]:
-    return {
-        "Access-Control-Allow-Origin": origin,
-        "Access-Control-Expose-Headers": "ETag, Retry-After, X-Request-ID",
-        "Vary": "Origin",
-    }
-
-
+@dataclass(eq=False)
 class SameOrigin(HttpMiddleware):
     """Refuses requests for other hosts (421), and changes that other sites ask for (403)."""
 
-    def __init__(self, app: ASGIApp, *, allowed_hosts: Iterable[str] = ()) -> None:
-        super().__init__(app)
-        self.allowed = {_bare(host) for host in (*LOCAL_HOSTS, *allowed_hosts)}
+    allowed_hosts: Collection[str] = ()
+
+    def __post_init__(self) -> None:
+        self.allowed = {_bare(host) for host in (*LOCAL_HOSTS, *self.allowed_hosts)}
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)

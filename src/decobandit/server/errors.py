@@ -27,6 +27,7 @@ from .request_context import HttpMiddleware, at_start, is_blinded
 log = logging.getLogger("decobandit.server")
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+# of refusals that are not our own: Starlette's, and the statuses that the API documents
 CODES = {
     400: "bad_request",
     401: "unauthorized",
@@ -125,15 +126,12 @@ def _validation_error(error: RequestValidationError) -> ApiError:
 
     def where(keys: Place) -> str:
         place = dotted(keys)
-        places.append(place if len(place) <= _MAX_PLACE else place[:_MAX_PLACE] + "...")
+        place = place if len(place) <= _MAX_PLACE else f"{place[:_MAX_PLACE]}..."
+        places.append("".join(sign if sign.isprintable() else "?" for sign in place))
         return places[-1]
 
     message = one_line(error.errors(), where=where, show_value=False)
-    return ApiError(422, "invalid", _printable(message), field=_printable(places[0]))
-
-
-def _printable(text: str) -> str:
-    return "".join(sign if sign.isprintable() else "?" for sign in text)
+    return ApiError(422, "invalid", message, field=places[0])
 
 
 def _method_refused(scope: Scope) -> ApiError:

@@ -4,9 +4,8 @@ Rates are limited by the token bucket algorithm. Its tokens are called credits h
 `burst` credits and gets `rate` new ones per second; a request costs one.
 
 Places for concurrent requests and for readers of whole logs are shared between people: nobody
-takes more than are free. One person who sends many long requests gets half of them, two get a third
-each, and there is one left for whoever comes next. A text of a log is put into a file as fast as it
-can be made; its place is free before the client reads it.
+takes more than are free. A text of a log is put into a file as fast as it can be made; its place is
+free before the client reads it.
 """
 
 from __future__ import annotations
@@ -17,17 +16,17 @@ import math
 import tempfile
 import threading
 import time
-from abc import ABC, abstractmethod
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import IO
+from weakref import WeakSet
 
 import anyio
 from starlette.datastructures import Headers
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from ..support import Cache, is_count
 from ..trials.errors import TrialError
@@ -57,9 +56,7 @@ class Limits:
     concurrent: int = 400  # requests without an answer yet
     strangers: int = 100  # of them not authenticated
     strangers_per_address: int = 20
-    threads: int = (
-        32  # requests that work at once; one client takes at most as many as are left free
-    )
+    threads: int = 32  # requests that work at once
     thread_seconds: float = 20.0  # that a request waits for one
     database_seconds: float = 10.0  # in which tokens are read
     ready_seconds: float = 2.0  # in which the database answers, if it is ready
@@ -150,147 +147,52 @@ def is_person(sender: str) -> bool:
 
 def too_many(wait: float) -> ApiError:
     """Return the answer to a client over its rate limit."""
-    seconds = str(max(1, math.ceil(wait)))
-    return ApiError(
-        429, "too_many_requests", "too many requests; slow down", {"Retry-After": seconds}
-    )
+    again = {"Retry-After": str(max(1, math.ceil(wait)))}
+    return ApiError(429, "too_many_requests", "too many requests; slow down", again)
 
 
-class RateLimit(HttpMiddleware):
-    """Limits requests: by token where `Identify` found one, by address otherwise."""
-
-    def __init__(self, app: ASGIApp, *, limits: Limits) -> None:
-        super().__init__(app)
-        self.limits = limits
-        # apart, so that requests from many addresses do not push out the buckets of tokens
-        self.by_token, self.by_address = (
-            Buckets(limits.rate, limits.burst, most=limits.clients, clock=limits.clock)
-            for _ in range(2)
-        )
-        self._under_way = Counter[str]()  # by person, or by address of strangers
-        self._strangers = 0
-
-    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        principal: Principal | None = scope["state"]["principal"]
-        who, stranger = sender_of(scope), principal is None
-        self._check(scope, principal, who)
-        self._under_way[who] += 1
-        self._strangers += stranger
-
-        def answered() -> None:
-            self._under_way[who] -= 1
-            self._strangers -= stranger
-            if not self._under_way[who]:
-                del self._under_way[who]
-
-        async with until_answered(send, answered) as watched:
-            await self.app(scope, receive, watched)
-
-    def _check(self, scope: Scope, principal: Principal | None, who: str) -> None:
-        """Refuse a request over a limit; one that is accepted costs a credit.
-
-        One client holds at most as many places as are free, so that the next finds one.
-        """
-        if self._under_way[who] >= self.limits.concurrent - self._under_way.total():
-            raise busy()
-        if principal is None:
-            self._check_stranger(scope, who)
-        if principal is not None and principal.token_id is not None:
-            wait = self.by_token.take(principal.token_id)
-        else:
-            wait = self.by_address.take(address_of(scope))
-        if wait:
-            raise too_many(wait)
-
-    def _check_stranger(self, scope: Scope, address: str) -> None:
-        if scope["method"] not in SAFE_METHODS and scope["path"] != LOGIN:
-            # before the body is read: a slow body must not hold a place
-            raise unauthorized()
-        most = min(self.limits.strangers_per_address, self.limits.strangers - self._strangers)
-        if self._under_way[address] >= most:
-            raise busy()
-        if scope["state"].get("crowded"):
-            raise busy("too many connections")
+PLACES_OF_STRANGERS = 4  # strangers together take at most a quarter
 
 
-class BodyLimit(HttpMiddleware):
-    """Reads the whole body before anything else: it is small, and must arrive in time."""
+class Places:
+    """A number of places; those who find none wait in order.
 
-    def __init__(self, app: ASGIApp, *, limits: Limits) -> None:
-        super().__init__(app)
-        self.limits = limits
+    One client takes at most as many as are free, so that the next finds one: who sends many long
+    requests gets half of the places, two get a third each. `most_each` is a smaller number.
+    """
 
-    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        limits = self.limits
-        login = scope["state"]["principal"] is None  # only a login may send a body
-        seconds = limits.login_seconds if login else limits.body_seconds
-        most = min(limits.login_bytes, limits.body_bytes) if login else limits.body_bytes
-        try:
-            with anyio.fail_after(seconds):
-                body = await self._read(scope, receive, most)
-        except TimeoutError:
-            raise ApiError(
-                408, "too_slow", "the body took too long", {"Connection": "close"}
-            ) from None
-        if body is not None:
-            await self.app(scope, _replayed(body, receive), send)
-
-    async def _read(self, scope: Scope, receive: Receive, most: int) -> bytes | None:
-        """Read the body; None if the client has disconnected."""
-        pieces, size = [], 0
-        declared = Headers(scope=scope).get("content-length", "")
-        if is_count(declared) and (len(declared) > 18 or int(declared) > most):
-            raise _too_large(most)
-        while True:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                return None
-            piece = message.get("body", b"")
-            size += len(piece)
-            if size > most:
-                raise _too_large(most)
-            pieces.append(piece)
-            if not message.get("more_body", False):
-                return b"".join(pieces)
-
-
-def _too_large(most: int) -> ApiError:
-    return ApiError(
-        413, "too_large", f"a body may have {most} bytes at most", {"Connection": "close"}
-    )
-
-
-def _replayed(body: bytes, receive: Receive) -> Receive:
-    """Return a `receive` that gives the body once, then what follows it."""
-    is_sent = False
-
-    async def again() -> Message:
-        nonlocal is_sent
-        if is_sent:
-            return await receive()
-        is_sent = True
-        return {"type": "http.request", "body": body, "more_body": False}
-
-    return again
-
-
-FLAGS = "/ofrep/"  # evaluations wait for commits, many for one
-STRANGERS_PART = 4  # strangers together take at most a quarter
-
-
-class Turns(ABC):
-    """Turns at something that few may do at once; the others wait in order."""
-
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        count: int,
+        *,
+        most_each: int | None = None,
+        strangers: int | None = None,
+        strangers_each: int | None = None,
+        refusal: Callable[[], ApiError] = busy,
+    ) -> None:
+        self.count, self.refusal = count, refusal
+        self.most_each = count if most_each is None else most_each
+        quarter = max(1, count // PLACES_OF_STRANGERS)
+        self.strangers = quarter if strangers is None else strangers
+        self.strangers_each = self.strangers if strangers_each is None else strangers_each
         self.taken = Counter[str]()
         self.waiting: dict[asyncio.Future[None], str] = {}  # the oldest first
 
-    @abstractmethod
     def has_room(self, name: str) -> bool:
-        """Return whether a client may take a turn now."""
+        """Return whether a client may take a place now."""
+        most = min(self.most_each, self.count - self.taken.total())
+        if not is_person(name):
+            strangers = sum(n for one, n in self.taken.items() if not is_person(one))
+            most = min(most, self.strangers_each, self.strangers - strangers)
+        return self.taken[name] < most
+
+    def take_now(self, name: str) -> None:
+        if not self.has_room(name):
+            raise self.refusal()
+        self.taken[name] += 1
 
     async def take(self, name: str, *, seconds: float) -> None:
-        """Take a turn, or wait for it; `busy` after so many seconds."""
+        """Take a place, or wait for it; refused after so many seconds."""
         if self.has_room(name):
             self.taken[name] += 1
             return
@@ -315,32 +217,112 @@ class Turns(ABC):
                     self.taken[next_name] += 1
                     turn.set_result(None)
 
-    def refusal(self) -> ApiError:
-        return busy()
+
+@dataclass(eq=False)
+class RateLimit(HttpMiddleware):
+    """Limits requests: by token where `Identify` found one, by address otherwise."""
+
+    limits: Limits
+
+    def __post_init__(self) -> None:
+        limits = self.limits
+        # apart, so that requests from many addresses do not push out the buckets of tokens
+        self.by_token, self.by_address = (
+            Buckets(limits.rate, limits.burst, most=limits.clients, clock=limits.clock)
+            for _ in range(2)
+        )
+        self.places = Places(
+            limits.concurrent,
+            strangers=limits.strangers,
+            strangers_each=limits.strangers_per_address,
+        )
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        principal: Principal | None = scope["state"]["principal"]
+        if principal is None:
+            _check_stranger(scope)
+        who = sender_of(scope)
+        self.places.take_now(who)
+        async with until_answered(send, partial(self.places.give_back, who)) as watched:
+            if principal is not None and principal.token_id is not None:
+                wait = self.by_token.take(principal.token_id)
+            else:
+                wait = self.by_address.take(address_of(scope))
+            if wait:
+                raise too_many(wait)
+            await self.app(scope, receive, watched)
 
 
-class Places(Turns):
-    """A number of places; one client takes at most as many as are free."""
-
-    def __init__(self, count: int) -> None:
-        super().__init__()
-        self.count = count
-
-    def has_room(self, name: str) -> bool:
-        if not is_person(name):
-            strangers = sum(n for one, n in self.taken.items() if not is_person(one))
-            if strangers >= max(1, self.count // STRANGERS_PART):
-                return False
-        return self.taken[name] < self.count - self.taken.total()
+def _check_stranger(scope: Scope) -> None:
+    if scope["method"] not in SAFE_METHODS and scope["path"] != LOGIN:
+        raise unauthorized()  # before the body is read: a slow body must not hold a place
+    if scope["state"].get("crowded"):
+        raise busy("too many connections")
 
 
+@dataclass(eq=False)
+class BodyLimit(HttpMiddleware):
+    """Reads the whole body before anything else: it is small, and must arrive in time."""
+
+    limits: Limits
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        limits = self.limits
+        seconds, most = limits.body_seconds, limits.body_bytes
+        if scope["state"]["principal"] is None:  # only a login may send a body
+            seconds, most = limits.login_seconds, min(limits.login_bytes, most)
+        try:
+            with anyio.fail_after(seconds):
+                body = await _read_body(scope, receive, most)
+        except TimeoutError:
+            closing = {"Connection": "close"}
+            raise ApiError(408, "too_slow", "the body took too long", closing) from None
+        if body is not None:
+            await self.app(scope, _replayed(body, receive), send)
+
+
+async def _read_body(scope: Scope, receive: Receive, most: int) -> bytes | None:
+    """Read the body; None if the client has disconnected."""
+    body = bytearray()
+    declared = Headers(scope=scope).get("content-length", "")
+    size = int(declared[:19]) if is_count(declared) else 0
+    while size <= most:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return None
+        body += message.get("body", b"")
+        size = len(body)
+        if size <= most and not message.get("more_body", False):
+            return bytes(body)
+    text = f"a body may have {most} bytes at most"
+    raise ApiError(413, "too_large", text, {"Connection": "close"})
+
+
+def _replayed(body: bytes, receive: Receive) -> Receive:
+    """Return a `receive` that gives the body once, then what follows it."""
+    is_sent = False
+
+    async def again() -> Message:
+        nonlocal is_sent
+        if is_sent:
+            return await receive()
+        is_sent = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return again
+
+
+FLAGS = "/ofrep/"  # evaluations wait for commits, many for one
+
+
+@dataclass(eq=False)
 class Shares(HttpMiddleware):
     """Lets requests in as far as their person's share goes."""
 
-    def __init__(self, app: ASGIApp, *, limits: Limits) -> None:
-        super().__init__(app)
-        self.limits = limits
-        self.places = Places(limits.threads)
+    limits: Limits
+
+    def __post_init__(self) -> None:
+        self.places = Places(self.limits.threads)
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["path"].startswith(FLAGS):  # they need no thread
@@ -366,7 +348,7 @@ class RecordReaders:
         self._most, self._wait = most, wait
         self._changed = threading.Condition()
         self._taken = Counter[str]()  # places by person
-        self._unread = Counter[str]()  # texts by person
+        self._unread = defaultdict[str, WeakSet[_Unread]](WeakSet)  # texts by person
 
     @contextmanager
     def one(self, person: str) -> Iterator[None]:
@@ -386,14 +368,13 @@ class RecordReaders:
                 self._taken -= Counter([person])
                 self._changed.notify_all()
 
-    def text(self, person: str, make: Callable[[], Iterator[str]]) -> Iterator[str]:
+    def text(self, person: str, make: Callable[[], Iterator[str]]) -> Iterable[str]:
         """Return the pieces of a text that is computed at once, so that failures become errors."""
         with self.one(person):
-            with self._changed:
-                if self._unread[person] >= MAX_UNREAD:
-                    raise busy("read the exports that were asked for before", seconds=5)
-                self._unread[person] += 1
-            unread = _Unread(lambda: self._was_read(person))
+            if len(self._unread[person]) >= MAX_UNREAD:
+                raise busy("read the exports that were asked for before", seconds=5)
+            unread = _Unread()
+            self._unread[person].add(unread)
             try:
                 for piece in make():
                     unread.file.write(piece)
@@ -402,32 +383,17 @@ class RecordReaders:
                 raise busy(f"no room for the export: {error.strerror}", seconds=60) from None
         return unread
 
-    def _was_read(self, person: str) -> None:
-        with self._changed:
-            self._unread -= Counter([person])
 
+class _Unread:
+    """A text that waits for its reader; its file is closed when nobody holds it any longer."""
 
-class _Unread(Iterator[str]):
-    """A text that waits for its reader; `done` is called once, at the end or when it is dropped."""
-
-    def __init__(self, done: Callable[[], None]) -> None:
-        self._done: Callable[[], None] | None = done
+    def __init__(self) -> None:
         self.file: IO[str] = tempfile.SpooledTemporaryFile(  # noqa: SIM115
             MEMORY_BYTES, "w+", encoding="utf-8", newline=""
         )
 
-    def __next__(self) -> str:
-        piece = self.file.read(PIECE_CHARACTERS)
-        if not piece:
-            self.close()
-            raise StopIteration
-        return piece
-
-    def close(self) -> None:
-        done, self._done = self._done, None
-        if done is not None:
-            self.file.close()
-            done()
+    def __iter__(self) -> Iterator[str]:
+        return iter(partial(self.file.read, PIECE_CHARACTERS), "")
 
     def __del__(self) -> None:
-        self.close()
+        self.file.close()

@@ -8,52 +8,28 @@ time, and some wait; then comes the first in the queue whose person has none und
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from typing import Literal, ParamSpec, TypeVar, get_args
+from functools import partial
+from typing import Literal, ParamSpec, TypeVar, cast, get_args
 
 import anyio
 from fastapi import Request
 
 from ..support.errors import TooLarge
 from ..trials import TrialError
-from . import worker_process
 from .errors import ApiError, busy
-from .limits import Limits, Turns
-from .worker_process import Worker, WorkerDied
+from .limits import Limits, Places, sender_of
+from .worker_process import WorkerDied, give_back, take_worker
 
 P = ParamSpec("P")
 T = TypeVar("T")
 Kind = Literal["plan", "trial", "replay"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-RETRY_SECONDS = 10
 
 
-class Queue(Turns):
-    """Turns at one kind of computation: one at a time of a person, few of all."""
-
-    def __init__(self, limits: Limits) -> None:
-        super().__init__()
-        self._limits = limits
-
-    def has_room(self, name: str) -> bool:
-        return not self.taken[name] and len(self.taken) < self._limits.solves
-
-    def refusal(self) -> ApiError:
-        return busy("other problems are being solved; try again", seconds=RETRY_SECONDS)
-
-    @asynccontextmanager
-    async def turn(self, person: str) -> AsyncIterator[None]:
-        """Hold a turn for one computation of a person; 503 without a place in the queue."""
-        limits, queue = self._limits, list(self.waiting.values())
-        full = len(queue) >= limits.waiting or queue.count(person) >= limits.waiting_per_person
-        if full and not self.has_room(person):
-            raise self.refusal()
-        await self.take(person, seconds=limits.waiting_seconds)
-        try:
-            yield
-        finally:
-            self.give_back(person)
+def _refusal() -> ApiError:
+    return busy("other problems are being solved; try again", seconds=10)
 
 
 class LongWork:
@@ -61,13 +37,29 @@ class LongWork:
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._queues = {kind: Queue(limits) for kind in KINDS}
+        self._queues = {
+            kind: Places(limits.solves, most_each=1, refusal=_refusal) for kind in KINDS
+        }
 
     @property
     def load(self) -> tuple[int, int]:
         """How many computations of all kinds run, and how many wait."""
         queues = self._queues.values()
         return sum(len(one.taken) for one in queues), sum(len(one.waiting) for one in queues)
+
+    @asynccontextmanager
+    async def turn(self, kind: Kind, sender: str) -> AsyncIterator[None]:
+        """Hold a turn for one computation of a sender; 503 without a place in the queue."""
+        limits, places = self._limits, self._queues[kind]
+        waiting = list(places.waiting.values())
+        full = len(waiting) >= limits.waiting or waiting.count(sender) >= limits.waiting_per_person
+        if full and not places.has_room(sender):
+            raise _refusal()
+        await places.take(sender, seconds=limits.waiting_seconds)
+        try:
+            yield
+        finally:
+            places.give_back(sender)
 
     async def run(
         self, request: Request, kind: Kind, work: Callable[P, T], *args: P.args, **named: P.kwargs
@@ -77,40 +69,37 @@ class LongWork:
         seconds = limits.plan_seconds if kind == "plan" else limits.solve_seconds
 
         async def computed() -> T:
-            async with self._queues[kind].turn(request.state.principal.name):
-                return await self._compute(seconds, work, *args, **named)
+            async with self.turn(kind, sender_of(request.scope)):
+                return cast("T", await _computed(seconds, work, args, named))
 
         return await while_connected(request, computed())
 
-    async def _compute(
-        self, seconds: float, work: Callable[P, T], *args: P.args, **named: P.kwargs
-    ) -> T:
-        worker: Worker = await anyio.to_thread.run_sync(worker_process.take)
-        ended = False
-        try:
-            async with asyncio.timeout(seconds):
-                # a thread of its own: it waits for as long as the other process computes
-                result = await anyio.to_thread.run_sync(
-                    lambda: worker.run(work, args, named),
-                    abandon_on_cancel=True,
-                    limiter=anyio.CapacityLimiter(1),
-                )
-            ended = True
-            return result  # type: ignore[return-value]
-        except TimeoutError:
-            advice = "ask for fewer draws, scenarios, policies, arms or stages"
-            text = f"the computation was ended after {seconds:g} seconds; {advice}"
-            raise ApiError(422, "too_slow", text) from None
-        except WorkerDied:
-            raise ApiError(422, "too_large", "it needs more memory than there is") from None
-        except Exception:
-            ended = True  # an answer like others
-            raise
-        finally:
-            if ended:
-                worker_process.give_back(worker)
-            else:
-                worker.kill()
+
+async def _computed(
+    seconds: float, work: Callable[..., object], args: Sequence[object], named: Mapping[str, object]
+) -> object:
+    worker = await anyio.to_thread.run_sync(take_worker)
+    is_free = False
+    try:
+        async with asyncio.timeout(seconds):
+            # a thread of its own: it waits for as long as the other process computes
+            result, error = await anyio.to_thread.run_sync(
+                partial(worker.run, work, args, named),
+                abandon_on_cancel=True,
+                limiter=anyio.CapacityLimiter(1),
+            )
+        is_free = True
+    except TimeoutError:
+        advice = "ask for fewer draws, scenarios, policies, arms or stages"
+        text = f"the computation was ended after {seconds:g} seconds; {advice}"
+        raise ApiError(422, "too_slow", text) from None
+    except WorkerDied:
+        raise ApiError(422, "too_large", "it needs more memory than there is") from None
+    finally:
+        give_back(worker, is_free=is_free)
+    if error is not None:
+        raise error
+    return result
 
 
 async def while_connected(request: Request, work: Awaitable[T]) -> T:

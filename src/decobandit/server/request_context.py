@@ -46,43 +46,44 @@ class Principal:
         return self.only_trials is None or trial in self.only_trials
 
 
+def _state(scope: Mapping[str, Any] | None, name: str) -> Any:
+    return (scope or {}).get("state", {}).get(name)
+
+
 def is_blinded(scope: Mapping[str, Any]) -> bool:
     """Whether the sender of a request is blinded: operators, and clients without a login."""
-    principal: Principal | None = scope.get("state", {}).get("principal")
+    principal: Principal | None = _state(scope, "principal")
     return principal is None or principal.blinded
 
 
-def request_id(headers: Headers) -> str:
+def new_request_id(headers: Headers) -> str:
     """Return the id that a proxy or client sent if it is short and safe; else a new one."""
     values = headers.getlist(HEADER)
-    if len(values) == 1 and _VALID.fullmatch(values[0]):
-        return values[0]
-    return secrets.token_hex(8)
+    is_safe = len(values) == 1 and _VALID.fullmatch(values[0])
+    return values[0] if is_safe else secrets.token_hex(8)
 
 
 def id_of(scope: Scope | None) -> str | None:
     """Return the id of a request."""
-    value: str | None = (scope or {}).get("state", {}).get("request_id")
+    value: str | None = _state(scope, "request_id")
     return value
 
 
 def person_of(scope: Scope | None) -> str | None:
     """Return the name of the token of a request."""
-    principal = (scope or {}).get("state", {}).get("principal")
+    principal = _state(scope, "principal")
     return None if principal is None else str(principal.name)
 
 
+@dataclass(eq=False)
 class HttpMiddleware(ABC):
     """Does something before or around the HTTP requests that the application answers."""
 
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
+    app: ASGIApp
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            await self.handle(scope, receive, send)
-        else:
-            await self.app(scope, receive, send)
+        act = self.handle if scope["type"] == "http" else self.app
+        await act(scope, receive, send)
 
     @abstractmethod
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -106,15 +107,13 @@ async def until_answered(send: Send, then: Callable[[], None]) -> AsyncIterator[
 
     From there on the client alone decides how long it takes: a slow one must not hold a place.
     """
-    done = False
+    pending = [then]
 
-    def end() -> None:
-        nonlocal done
-        if not done:
-            done = True
-            then()
+    def end(_: Message | None = None) -> None:
+        if pending:
+            pending.pop()()
 
     try:
-        yield at_start(send, lambda _: end())
+        yield at_start(send, end)
     finally:
         end()

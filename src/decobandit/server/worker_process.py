@@ -24,9 +24,7 @@ import psutil
 from ..policies import allow_policy, allowed_policies
 from ..support import available_bytes
 
-NICENESS = 10
-MAX_IDLE = 1  # processes that are kept without work
-MAX_IDLE_BYTES = 700_000_000  # of one of them: caches may have grown
+MAX_IDLE_BYTES = 700_000_000  # of the process that is kept without work: caches may have grown
 
 
 class WorkerDied(Exception):
@@ -34,12 +32,12 @@ class WorkerDied(Exception):
 
 
 class Worker:
-    """The server's end of such a process."""
+    """The server's end of a process."""
 
     def __init__(self) -> None:
         self._running = False
         start = f"from {__name__} import run_jobs; run_jobs({allowed_policies()!r})"
-        self._process = subprocess.Popen(
+        self.process = subprocess.Popen(
             [sys.executable, "-P", "-c", start],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -47,75 +45,65 @@ class Worker:
             start_new_session=True,  # Ctrl-C is for the server
         )
 
-    @property
-    def alive(self) -> bool:
-        return self._process.poll() is None
-
     def run(
         self, work: Callable[..., object], args: Sequence[object], named: Mapping[str, object]
-    ) -> object:
-        """Return the result of work(*args, **named) in the other process, or raise its error."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
+    ) -> tuple[object, BaseException | None]:
+        """Return the result of work(*args, **named) in the other process, and its error."""
+        stdin, stdout = cast("BinaryIO", self.process.stdin), cast("BinaryIO", self.process.stdout)
         self._running = True
         try:
-            pickle.dump((work, args, named), self._process.stdin)
-            self._process.stdin.flush()
-            result, error = pickle.load(self._process.stdout)
+            pickle.dump((work, args, named), stdin)
+            stdin.flush()
+            answer: tuple[object, BaseException | None] = pickle.load(stdout)
         except (EOFError, OSError, pickle.UnpicklingError):
             self._close()
             raise WorkerDied from None
         self._running = False
-        if error is not None:
-            raise cast("BaseException", error)
-        return result
+        return answer
 
     def used_bytes(self) -> int:
         try:
-            return int(psutil.Process(self._process.pid).memory_info().rss)
+            return int(psutil.Process(self.process.pid).memory_info().rss)
         except psutil.Error:
             return 0
 
     def kill(self) -> None:
-        self._process.kill()
-        self._process.wait()
+        self.process.kill()
+        self.process.wait()
         if not self._running:  # else the thread that waits for an answer closes them
             self._close()
 
     def _close(self) -> None:
-        for pipe in (self._process.stdin, self._process.stdout):
+        for pipe in (self.process.stdin, self.process.stdout):
             with suppress(OSError):  # what was not sent any more
-                if pipe is not None:
-                    pipe.close()
+                cast("BinaryIO", pipe).close()
 
 
-_idle: list[Worker] = []
+idle: list[Worker] = []  # at most one
 _lock = threading.Lock()
 
 
-def take() -> Worker:
-    """Return an idle process, or a new one."""
+def take_worker() -> Worker:
+    """Return the idle process, or a new one."""
     with _lock:
-        while _idle:
-            worker = _idle.pop()
-            if worker.alive:
-                return worker
-    return Worker()
+        worker = idle.pop() if idle else None
+    return worker if worker is not None and worker.process.poll() is None else Worker()
 
 
-def give_back(worker: Worker) -> None:
-    """Its computation has ended."""
+def give_back(worker: Worker, *, is_free: bool) -> None:
+    """Keep a process whose computation has ended, if there is no other; end it otherwise."""
     with _lock:
-        if len(_idle) < MAX_IDLE and worker.used_bytes() < MAX_IDLE_BYTES:
-            _idle.append(worker)
+        if is_free and not idle and worker.used_bytes() < MAX_IDLE_BYTES:
+            idle.append(worker)
             return
     worker.kill()
 
 
 @atexit.register
-def _end_idle() -> None:
-    while _idle:
-        _idle.pop().kill()
+def end_idle() -> None:
+    """End the process that is kept without work."""
+    while idle:
+        idle.pop().kill()
 
 
 # -- in the process -------------------------------------------------------------------------------
@@ -159,22 +147,18 @@ def _read(sent: BinaryIO, jobs: queue.SimpleQueue[Any]) -> None:
 
 def _step_back() -> None:
     """Behind the server: for processors, and where memory is short."""
-    try:
-        os.nice(NICENESS)
+    with suppress(AttributeError, OSError):  # not Linux: the system decides
+        os.nice(10)
         with open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
             file.write("800")
-    except (AttributeError, OSError):
-        pass  # not Linux: the system decides
 
 
 def _limit_memory() -> None:
     """From now on, no more than is available: within control groups, too."""
-    try:
+    with suppress(AttributeError, ImportError, OSError, ValueError):
         import resource
 
         # of Linux, which counts what can be written; elsewhere the limit has little effect
         used = psutil.Process().memory_info().data
         hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
         resource.setrlimit(resource.RLIMIT_DATA, (used + available_bytes(), hard))
-    except (AttributeError, ImportError, OSError, ValueError):
-        pass

@@ -141,7 +141,7 @@ def log_in(request: Request, form: Sent) -> Response:
     """Exchange a token for a session cookie."""
     wanted = _local(form.one("next", "/"))
     try:
-        _, session = request.app.state.guard.log_in(request.scope, form.one("token"))
+        session = request.app.state.guard.log_in(request.scope, form.one("token"))
     except ApiError as error:
         wrong = "This token is not valid." if error.status_code == 401 else f"{error.detail}."
         answer = page(request, "login.html.j2", error.status_code, next=wanted, wrong=wrong)
