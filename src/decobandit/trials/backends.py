@@ -208,9 +208,9 @@ def _patient() -> type[psycopg.Connection[Any]]:
     import psycopg  # late: the driver is an extra
 
     class Patient(psycopg.Connection[Any]):
-        def wait(self, gen: Generator[Any, Any, Any], interval: float = 0.1, **more: Any) -> Any:
+        def wait(self, gen: Generator[Any, Any, Any], *args: Any, **named: Any) -> Any:
             """Run an exchange with the server; close the connection after the deadline."""
-            return super().wait(self._bounded(gen), interval, **more)
+            return super().wait(self._bounded(gen), *args, **named)
 
         def _bounded(self, gen: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
             deadline = time.monotonic() + ANSWER_SECONDS
