@@ -167,7 +167,7 @@ def new_allocation(
         raise InvalidArgument("an allocation has all pulls of a stage")
     if data["arm"] != sole_arm(problem, pulls):
         raise InvalidArgument("the arm is not the one that is pulled")
-    shown = kinds if problem.is_restless else pulls
+    shown = [name for name, kind in kinds.items() if kind.rests_observed or name in pulls]
     parts = tuple(
         ArmPulls(name, pulls.get(name, 0), None, None, pulls.get(name, 0)).recorded(
             kinds[name], kinds[name].format.no_tally
@@ -192,7 +192,8 @@ def new_allocation(
 
 def sole_arm(problem: Problem, pulls: Mapping[str, int]) -> str | None:
     """Return the arm of a single pull; None if there are several, or all arms have outcomes."""
-    several = problem.is_restless or sum(pulls.values()) != 1
+    states = any(group.model.rests_observed for group in problem.groups)
+    several = states or sum(pulls.values()) != 1
     return None if several else next(iter(pulls))
 
 
@@ -233,7 +234,7 @@ def changed(
 
 def _check_states(slot: Allocation, event: str, counts: Counts, kinds: Kinds) -> None:
     """Where arms move at rest, refuse all but one state of every arm."""
-    if not any(kind.restless for kind in kinds.values()):
+    if not any(kind.rests_observed for kind in kinds.values()):
         return
     for arm, tally in counts:
         if kinds[arm].format.tally_pulls(tally_of(kinds[arm], tally)) != 1:
@@ -386,25 +387,36 @@ def tallies(
     kind: ArmModel, parts: Iterable[tuple[Allocation, ArmPulls]]
 ) -> Iterator[tuple[Allocation, ArmPulls, Stats, Stats]]:
     """Yield the parts of an arm with outcomes, its statistics before each, and the tally."""
-    stats = kind.initial()
+    stats, stage = kind.initial(), 0
     for slot, part in parts:
         if part.observed:
-            yield slot, part, stats, part.tally(kind)
-            stats = known_of(kind, [(slot, part)], stats)
-
-
-def known_of(
-    kind: ArmModel, parts: Iterable[tuple[Allocation, ArmPulls]], before: Stats | None = None
-) -> Stats:
-    """Return the statistics of an arm after all recorded outcomes; `before`: without these."""
-    stats = kind.initial() if before is None else before
-    for _, part in parts:
-        if part.observed:
+            stats = _at_rest(kind, stats, slot.stage - stage)
             tally = part.tally(kind)
-            if part.pulls or not isinstance(kind, MarkovModel):
-                stats = kind.format.after_tally(stats, tally)
-            else:
-                stats = kind.following(stats, tally[0], pulled=False)
+            yield slot, part, stats, tally
+            stats, stage = _after(kind, part, stats, tally), slot.stage + 1
+
+
+def known_of(kind: ArmModel, parts: Iterable[tuple[Allocation, ArmPulls]], stage: int = 0) -> Stats:
+    """Return the statistics of an arm after all recorded outcomes, at this stage at least."""
+    stats, reached = kind.initial(), 0
+    for slot, part, before, tally in tallies(kind, parts):
+        stats, reached = _after(kind, part, before, tally), slot.stage + 1
+    return _at_rest(kind, stats, stage - reached)
+
+
+def _after(kind: ArmModel, part: ArmPulls, stats: Stats, tally: Stats) -> Stats:
+    """Return the statistics of an arm after the outcomes of a part, or its state after a rest."""
+    if part.pulls or not isinstance(kind, MarkovModel):
+        return kind.format.after_tally(stats, tally)
+    return kind.following(stats, tally[0], pulled=False)
+
+
+def _at_rest(kind: ArmModel, stats: Stats, stages: int) -> Stats:
+    """Return the statistics after stages without a pull, where these follow from the model."""
+    if kind.rests_observed or not kind.restless:
+        return stats
+    for _ in range(stages):
+        stats = tuple(kind.rested(np.zeros(()), np.array(stats, dtype=float)).tolist())
     return stats
 
 
@@ -415,13 +427,13 @@ def value_of(kind: ArmModel, part: ArmPulls, stats: Stats, tally: Stats) -> floa
     return float(kind.rest_mean(np.array(stats, dtype=float)))
 
 
-def seen_of(kinds: Kinds, allocations: Iterable[Allocation]) -> tuple[Seen | None, ...]:
-    """Return the statistics of arms with non-binary outcomes; () if there are none."""
+def seen_of(kinds: Kinds, allocations: Iterable[Allocation], stage: int) -> tuple[Seen | None, ...]:
+    """Return the statistics of arms with non-binary outcomes at a stage; () if there are none."""
     if all(kind.counts_good for kind in kinds.values()):
         return ()
     parts = parts_by_arm(allocations)
     return tuple(
-        None if kind.counts_good else Seen.of(kind, known_of(kind, parts.get(arm, ())))
+        None if kind.counts_good else Seen.of(kind, known_of(kind, parts.get(arm, ()), stage))
         for arm, kind in kinds.items()
     )
 

@@ -210,7 +210,7 @@ class Ledger:
         return State(tuple(self.good), tuple(self.bad), self.statistics())
 
     def statistics(self) -> tuple[Seen | None, ...]:
-        return seen_of(self.kinds, self.allocations.values())
+        return seen_of(self.kinds, self.allocations.values(), self.stage)
 
     def unmasked_since(self, time: str, person: str) -> int:
         """Count the allocations that a person has unmasked after a time."""
@@ -261,7 +261,7 @@ class Ledger:
             )
         if self.awaits_states:
             raise LimitReached(
-                "arms move at rest: record the states of all arms after the last stage first"
+                "arms move at rest: record the outcomes or states of the last stage first"
             )
         if self.limits.open is not None and sum(self.open) + pulls > self.limits.open:
             raise LimitReached(

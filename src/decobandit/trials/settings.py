@@ -29,7 +29,6 @@ from ..policies import (
 from ..prices import DualSolution, SolutionRecord, dual_value, proved_above
 from ..problem import (
     DEFAULT_TIES,
-    MarkovModel,
     Problem,
     Rules,
     TieRule,
@@ -236,7 +235,7 @@ def settings_from(
         return _segmented(context, policy, seed, bound, rules)
     refuse_resources(problem, "a trial")
     if problem.is_restless:
-        _check_observed(problem, rules)
+        _check_restless(problem, rules)
     if problem.n_arms > MAX_ARMS:
         raise TrialError(
             f"{problem.n_arms} arms; a trial has at most {MAX_ARMS}, "
@@ -298,8 +297,8 @@ def _segmented(
     return TrialSettings(None, names, context.ties, seed, None, problem, rules, segments=settings)
 
 
-def _check_observed(problem: Problem, rules: Rules | None) -> None:
-    """Refuse arms that move at rest unless their states are observed, the first ones too."""
+def _check_restless(problem: Problem, rules: Rules | None) -> None:
+    """Refuse rules for arms that move at rest, and first states that are drawn."""
     if rules is not None:
         raise Unsupported(
             "rules of a design: not for arms that move at rest; leave the design out",
@@ -307,14 +306,7 @@ def _check_observed(problem: Problem, rules: Rules | None) -> None:
         )
     for group in problem.groups:
         arm = problem.arms[group.members[0]]
-        if not isinstance(group.model, MarkovModel) or not group.model.restless:
-            raise Unsupported(
-                f"trials with arms that move at rest: states of all arms are recorded at every "
-                f"stage, and arm {arm.name!r} has none that say where it goes at rest; use a "
-                "chain, or states with rest",
-                field="arms",
-            )
-        if group.model.arrays.first.max() < 1.0:
+        if len(group.model.first_states()[0]) > 1:
             raise Unsupported(
                 f"a trial begins in states that are known: give the state of arm {arm.name!r} as "
                 "first, not chances",

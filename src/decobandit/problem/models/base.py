@@ -163,6 +163,11 @@ class ArmModel(ABC):
         """Whether an arm that is not pulled may change its state, or earn."""
         return False
 
+    @property
+    def rests_observed(self) -> bool:
+        """Whether the state after a stage without a pull is observed, not computed."""
+        return False
+
     def first_states(self) -> tuple[Floats, Floats]:
         """Probabilities (J,) and statistics (J, width) of an arm that has not been pulled."""
         return np.ones(1), np.array([self.initial()], dtype=float)

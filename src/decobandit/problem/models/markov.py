@@ -414,6 +414,10 @@ class MarkovModel(ArmModel):
     def restless(self) -> bool:
         return self.table.restless
 
+    @property
+    def rests_observed(self) -> bool:
+        return self.restless
+
     def states(self, pulls: int) -> float:
         return float(len(self.arrays.names))
 
