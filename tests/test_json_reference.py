@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 
 from decobandit.cli.app import app
 from decobandit.paper import batches, designs, figure3, figure4, restless, table1, values
-from decobandit.paper.report import Part, Section, Verdict
+from decobandit.paper.experiments import Part, Section, Verdict
 from decobandit.paper.reproduction import Reproduction
 from decobandit.paper.selftest import check_optima, run_checks
 from helpers.documented import ROOT

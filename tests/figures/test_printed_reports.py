@@ -10,7 +10,7 @@ from decobandit import Design, Problem, operating_characteristics
 from decobandit.figures.design_report import design_page
 from decobandit.figures.plots import new_figure
 from decobandit.paper import batches, table1
-from decobandit.paper.report import Section, Verdict, claims_section, reproduction_page
+from decobandit.paper.experiments import Section, Verdict, reproduction_page
 from decobandit.paper.selftest import Selftest, installed
 from decobandit.problem import Arm
 from decobandit.support import Check
@@ -69,9 +69,9 @@ def reproduction_report() -> str:
     figure = new_figure((6.4, 11.0))
     figure.subplots()
     said = [Verdict("DeCo is comparable to FH-Gittins", "in part", "2 arms: 1.58; " * 12)]
-    parts = [table1.section([wide] * 7), batches.section([batch] * 42), claims_section(said)]
+    parts = [table1.section([wide] * 7), batches.section([batch] * 42)]
     drawn = Section("Figure 3", ["Regret."], figure=figure)
-    return reproduction_page("deco reproduce all --scale paper", [*parts, drawn])
+    return reproduction_page("deco reproduce all --scale paper", [*parts, drawn], said)
 
 
 def selftest_report() -> str:

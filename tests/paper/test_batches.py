@@ -3,7 +3,7 @@
 import pytest
 
 from decobandit.paper import batches
-from decobandit.paper.cells import published
+from decobandit.paper.experiments import published
 from decobandit.problem import best_mean_reward
 
 
@@ -12,7 +12,12 @@ def test_the_cells_are_the_published_ones_and_two_priors() -> None:
     assert [(c.arms, c.horizon) for c in cells[:4]] == [(10, 5), (10, 10), (100, 5), (100, 10)]
     assert [c.prior for c in cells[4:]] == ["descending", "top half"]
     assert {c.draws for c in cells} == {10_000}
-    assert [row.rho for row in published().batches] == [0.0242, 0.01663, 0.05994, 0.04991]
+    assert [row.policies["rho"] for row in published().batches] == [
+        0.0242,
+        0.01663,
+        0.05994,
+        0.04991,
+    ]
     descending = cells[4].problem(10)
     assert [arm.prior.good for arm in descending.arms] == [100.0 - k for k in range(10)]
     halves = [arm.prior.good for arm in cells[5].problem(10).arms]

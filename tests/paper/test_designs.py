@@ -5,20 +5,20 @@ from pathlib import Path
 import pytest
 
 from decobandit.paper import designs
-from decobandit.paper.cells import PublishedDesign, published
+from decobandit.paper.experiments import PublishedDesign, published
 from decobandit.paper.reproduction import PARTS, reproduce
 
 
 def test_every_case_has_its_published_numbers() -> None:
     cases = dict.fromkeys(each.case for each in published().designs)
-    assert list(cases) == [case for case, _ in designs._CASES.values()]
+    assert list(cases) == [case for case, _ in designs.CASES.values()]
     assert all((each.error > 0.0) != (each.within > 0.0) for each in published().designs)
 
 
 @pytest.mark.parametrize("name", ["binary-bandit", "adaptr", "flgi", "normal"])
 def test_numbers_agree_with_published_ones(name: str) -> None:
     # at 600 trials; "whittle" is in tests/designs, against exact indices
-    case, compute = designs._CASES[name]
+    case, compute = designs.CASES[name]
     known = [each for each in published().designs if each.case == case]
     rows = [designs._row(*pair) for pair in zip(known, compute(600), strict=True)]
     assert [row.quantity for row in rows if not row.agrees] == []
@@ -40,9 +40,9 @@ def test_a_number_beyond_its_errors_does_not_agree() -> None:
 
 def test_files_and_page_have_the_verdicts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "designs" in PARTS
-    cases = {"binary-bandit": (designs._CASES["binary-bandit"][0], lambda draws: NUMBERS)}
-    monkeypatch.setattr(designs, "_CASES", cases)
-    monkeypatch.setattr(designs, "_timed", lambda draws: designs.Timed(33.1, 0.25))
+    cases = {"binary-bandit": (designs.CASES["binary-bandit"][0], lambda draws: NUMBERS)}
+    monkeypatch.setattr(designs, "CASES", cases)
+    monkeypatch.setattr(designs, "_seconds", lambda draws: [0.25])
     page = reproduce(["designs"], "quick", tmp_path).page
     text = (tmp_path / "designs.md").read_text(encoding="utf-8")
     assert "`deco reproduce designs --scale quick`" in text
@@ -53,7 +53,7 @@ def test_files_and_page_have_the_verdicts(tmp_path: Path, monkeypatch: pytest.Mo
     assert [line.rsplit(",", maxsplit=1)[1] for line in lines[1:]] == ["True", "False", "True"]
     assert "optimum over the priors" in page.read_text(encoding="utf-8")
     # kept: computed once
-    monkeypatch.setattr(designs, "_CASES", {"binary-bandit": (cases["binary-bandit"][0], _fails)})
+    monkeypatch.setattr(designs, "CASES", {"binary-bandit": (cases["binary-bandit"][0], _fails)})
     assert reproduce(["designs"], "quick", tmp_path).page == page
 
 

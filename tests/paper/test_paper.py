@@ -3,6 +3,7 @@
 import csv
 import re
 from base64 import b64decode
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 
@@ -13,8 +14,7 @@ from decobandit import make_policy
 from decobandit.figures import episodes_figure
 from decobandit.joint import optimum
 from decobandit.paper import figure2, figure3, figure4, table1
-from decobandit.paper.cells import Runs
-from decobandit.paper.report import Section, claims_section, reproduction_page
+from decobandit.paper.experiments import Runs, Section, published, reproduction_page
 from decobandit.prices import solve
 from decobandit.problem import Problem, best_mean_reward
 from helpers.program import deco as run_deco
@@ -60,23 +60,23 @@ def test_cells_are_not_computed_twice(tmp_path: Path) -> None:
     told: list[tuple[int, int]] = []
     assert figure3.run(sizes, tmp_path, lambda at: told.append((at.done, at.total))) == first
     assert {file: file.stat().st_mtime_ns for file in tmp_path.glob("2-*.json")} == written
-    assert told == [(6, 6)]
+    assert told[-1] == (7, 7)
 
 
 def test_rows_and_bounds_are_not_computed_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = table1.cells("quick")[:1]
-    monkeypatch.setattr(table1, "cells", lambda scale: first)
-    rows, bounds = table1.run("quick", tmp_path), figure4.bounds(SMALL_4, tmp_path)
+    first = replace(published(), table1=published().table1[:1])
+    monkeypatch.setattr(table1, "published", lambda: first)
+    rows, points = table1.run("quick", tmp_path), figure4.run(SMALL_4, tmp_path)
 
     def fail(*settings: object) -> None:
         raise AssertionError("computed again")
 
-    monkeypatch.setattr(table1, "_row", fail)
+    monkeypatch.setattr(table1, "_rows", fail)
     monkeypatch.setattr(figure4, "_bounds", fail)
     assert table1.run("quick", tmp_path) == rows
-    assert figure4.bounds(SMALL_4, tmp_path) == bounds
+    assert figure4.run(SMALL_4, tmp_path) == points
     with pytest.raises(AssertionError, match="computed again"):
         table1.run("paper", tmp_path)  # other settings
 
@@ -98,11 +98,10 @@ def test_figure_4_has_regrets_above_the_bounds(tmp_path: Path) -> None:
 
 
 def test_figure_2_reads_off_what_paths_lost() -> None:
-    sizes = figure2.Sizes(3, 6, (1, 2, 3, 4))
-    paths = figure2.run(sizes)
-    points = figure2.score(sizes, paths)
+    paths = figure2.run(3, 6)
+    points = figure2.score(paths)
     assert len(points) == 24
-    for seed, path in zip(sizes.seeds, paths, strict=True):
+    for seed, path in zip(figure2.SEEDS, paths, strict=True):
         lost = sum(p.shortfall + p.congestion for p in points if p.seed == seed)
         assert lost == pytest.approx(path.running_loss[-1], abs=1e-12)
     assert len(episodes_figure(paths).axes) == 12
@@ -133,8 +132,8 @@ def test_claims_are_judged_by_the_numbers() -> None:
 
 
 def test_page_has_the_papers_numbers_beside_ours() -> None:
-    rows = [table1._row(table1.cells("quick")[0], quick=True)]
-    sections = [table1.section(rows), claims_section([]), Section("<script>alert(1)</script>")]
+    rows = table1._rows(published().table1[0], quick=True)
+    sections = [table1.section(rows), Section("<script>alert(1)</script>")]
     page = reproduction_page("deco reproduce <b>", sections)
     assert "6.409 (optimum)" in page
     assert "6.409643" in page
@@ -160,7 +159,7 @@ def test_command_writes_data_figures_and_the_page(tmp_path: Path) -> None:
     assert light[0, 0, :3].min() > 0.98  # white ground
     assert dark[0, 0, :3].max() < 0.15
     with open(tmp_path / "figure2.csv", newline="", encoding="utf-8") as file:
-        assert len(list(csv.DictReader(file))) == 4 * figure2.SCALES["quick"].horizon
+        assert len(list(csv.DictReader(file))) == 4 * figure2.HORIZONS["quick"]
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     pictures = re.findall('(?:src|srcset)="data:image/png;base64,([^"]+)"', page)
     shown = [imread(BytesIO(b64decode(picture)))[0, 0, :3].max() for picture in pictures]

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from decobandit.paper import values
-from decobandit.paper.cells import published
+from decobandit.paper.experiments import Runs, published
 from decobandit.paper.reproduction import PARTS, reproduce
 
 
@@ -20,7 +20,7 @@ def test_cells_are_named_once_and_complete():
 
 def test_thompson_and_gittins_meet_their_namesakes(monkeypatch):
     cell = next(cell for cell in published().values if (cell.horizon, cell.arms) == (100, 5))
-    rows = {row.policy: row for row in values._rows(cell, draws=500, per_draw=2)}
+    rows = {row.policy: row for row in values._rows(cell, Runs(500, 2))}
     assert rows["thompson"].published == 74.7
     assert abs(rows["thompson"].apart) < 3.0
     assert abs(rows["fh-gittins"].apart) < 3.0

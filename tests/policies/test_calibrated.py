@@ -9,7 +9,7 @@ from decobandit.arm import Calibration, PricePath
 from decobandit.arm.price_paths import reward_scale
 from decobandit.joint import optimum
 from decobandit.paper import table1
-from decobandit.paper.cells import published
+from decobandit.paper.experiments import published
 from decobandit.policies import (
     DEFAULT_POLICY,
     CalibratedPolicy,
@@ -191,7 +191,7 @@ def test_what_cannot_be_simulated_gets_the_default_path() -> None:
 
 def test_table1_row_is_in_order_and_below_the_bound() -> None:
     first = published().table1[0]
-    row = table1._row(first, quick=True)
+    (row,) = table1._rows(first, quick=True)
     assert (first.arms, first.horizon, first.bf, first.deco) == (3, 10, 6.409, 6.411)
     assert row.optimum == pytest.approx(6.409642857142857, abs=1e-12)
     assert row.rolling_deco is not None

@@ -13,7 +13,7 @@ from decobandit.bounds import bound, gap, information_bound
 from decobandit.evaluation import evaluate
 from decobandit.joint import optimum
 from decobandit.paper import figure3
-from decobandit.paper.cells import Runs
+from decobandit.paper.experiments import Runs
 from decobandit.policies import (
     CalibratedPolicy,
     GreedyPolicy,

@@ -223,7 +223,7 @@ def reproduce(
     as_json: options.AsJson = False,
 ) -> None:
     """Reproduce published tables and figures."""
-    from ..paper.cells import Interrupted
+    from ..paper.experiments import Interrupted
     from ..paper.reproduction import reproduce as compute
 
     output.make_folder(out)

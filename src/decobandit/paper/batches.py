@@ -13,16 +13,12 @@ from pathlib import Path
 
 from ..policies import Context
 from ..problem import Arm, BetaBernoulli, Problem, Reward, Terminal, best_mean_reward
-from ..simulation import simulate
 from ..support import Report
-from .cells import Task, computed, published
-from .report import Section, Table
+from .experiments import Part, Runs, Section, Table, Task, computed, played, published
 
 PULLS, UNIT = 100, 10
 DRAWS = {"quick": 100, "paper": 10_000}
 QUICK_ARMS = 10  # the published cells with 100 arms take minutes
-SEED = 1
-ERROR = 0.0002  # of the published figures
 IN_UNITS = ("deco", "deco-repriced")
 # in single pulls: the policy, and what it is called where it was published
 PUBLISHED = {
@@ -50,15 +46,15 @@ class BatchCell:
 
     def problem(self, unit: int) -> Problem:
         """Return the problem of simple regret, where only the deployment pays."""
-        prior = PRIORS[self.prior]
+        priors = (PRIORS[self.prior](k, self.arms) for k in range(self.arms))
         return Problem(
             horizon=self.horizon,
             pulls_per_stage=PULLS,
             repeat=True,
             unit=unit,
             arms=tuple(
-                Arm(name=f"arm-{k + 1}", prior=prior(k, self.arms), reward=Reward(good=0.0))
-                for k in range(self.arms)
+                Arm(name=f"arm-{k}", prior=prior, reward=Reward(good=0.0))
+                for k, prior in enumerate(priors, start=1)
             ),
             terminal=Terminal(deploy=1.0),
         )
@@ -82,8 +78,8 @@ class Row:
 def cells(scale: str) -> list[BatchCell]:
     """Return the published cells, without 100 arms at quick scale, and two with other priors."""
     draws = DRAWS[scale]
-    printed = [row for row in published().batches if scale == "paper" or row.arms <= QUICK_ARMS]
-    flat = [BatchCell("flat", row.arms, row.horizon, draws) for row in printed]
+    printed = [one for one in published().batches if scale == "paper" or one.arms <= QUICK_ARMS]
+    flat = [BatchCell("flat", one.arms, one.horizon, draws) for one in printed]
     return [*flat, *(BatchCell(prior, 10, 10, draws) for prior in ("descending", "top half"))]
 
 
@@ -97,37 +93,32 @@ def run(scale: str, folder: Path | None = None, progress: Report | None = None) 
         )
         for cell in cells(scale)
     ]
-    records = computed("batches", tasks, list[Row], folder, progress)
-    return [row for rows in records for row in rows]
+    return computed("batches", tasks, Row, folder, progress)
 
 
 def _rows(cell: BatchCell) -> list[Row]:
-    coarse, fine = cell.problem(UNIT), cell.problem(1)
+    coarse, fine, runs = cell.problem(UNIT), cell.problem(1), Runs(cell.draws)
     solution = Context(coarse).solution
     best = best_mean_reward(coarse)
     assert best is not None
-    sizes = {"draws": cell.draws, "per_draw": 1, "rng": SEED}
-    results = [
-        *simulate(coarse, list(IN_UNITS), solution=solution, **sizes).results,  # type: ignore[arg-type]
-        *simulate(fine, list(PUBLISHED), **sizes).results,  # type: ignore[arg-type]
-    ]
-    printed = {row.arms: row for row in published().batches if row.horizon == cell.horizon}
+    results = played(coarse, IN_UNITS, runs, solution=solution)
+    results += played(fine, list(PUBLISHED), runs)
+    size, printed = (cell.arms, cell.horizon), dict[str, float]()
+    if cell.prior == "flat":
+        (printed,) = (
+            one.policies for one in published().batches if (one.arms, one.horizon) == size
+        )
     rows = []
     for result in results:
         assert result.regret is not None
-        assert result.regret_se is not None
-        best_value = None
-        if cell.prior == "flat" and result.policy in PUBLISHED:
-            best_value = float(getattr(printed[cell.arms], PUBLISHED[result.policy]))
         rows.append(
             Row(
                 cell.prior,
-                cell.arms,
-                cell.horizon,
+                *size,
                 result.policy,
-                best_value,
+                printed.get(PUBLISHED.get(result.policy, "")),
                 result.regret,
-                result.regret_se,
+                result.value_se,
                 result.seconds + result.preparation_seconds,
                 best - solution.upper_bound,
             )
@@ -154,23 +145,29 @@ HEADER = ("policy", "published", "here", "z-score", "vs. published RHO", "second
 def section(rows: Sequence[Row]) -> Section:
     """Return the section: a table per cell, published figures beside ours."""
     tables = []
-    for cell in dict.fromkeys((row.prior, row.arms, row.horizon) for row in rows):
-        cell_rows = [row for row in rows if (row.prior, row.arms, row.horizon) == cell]
+    for prior, arms, horizon in dict.fromkeys((row.prior, row.arms, row.horizon) for row in rows):
+        size = (prior, arms, horizon)
+        cell_rows = [row for row in rows if (row.prior, row.arms, row.horizon) == size]
         rho = next((row.published for row in cell_rows if row.policy == "rho"), None)
         lines = [_line(row, rho) for row in sorted(cell_rows, key=lambda row: row.regret)]
-        least = cell_rows[0].unavoidable
-        caption = f"{cell[1]} arms, {cell[2]} batches, prior {cell[0]}"
-        tables.append(
-            Table(HEADER, lines, ("policy",), f"{caption}: no policy has less than {least:.5f}")
-        )
+        least = f"no policy has less than {cell_rows[0].unavoidable:.5f}"
+        caption = f"{arms} arms, {horizon} batches, prior {prior}: {least}"
+        tables.append(Table(HEADER, lines, ("policy",), caption))
     return Section("Batches: simple regret", TEXT, tables)
 
 
 def _line(row: Row, rho: float | None) -> tuple[str, ...]:
-    apart = "-"
+    apart = printed = "-"
     if row.published is not None:
-        apart = f"{(row.regret - row.published) / (ERROR**2 + row.regret_se**2) ** 0.5:+.1f}"
+        error = published().batches[0].error
+        apart = f"{(row.regret - row.published) / (error**2 + row.regret_se**2) ** 0.5:+.1f}"
+        printed = f"{row.published:.5f}"
     to_best = "-" if rho is None else f"{row.regret / rho - 1.0:+.1%}"
-    published = "-" if row.published is None else f"{row.published:.5f}"
     ours = f"{row.regret:.5f} ± {row.regret_se:.5f}"
-    return row.policy, published, ours, apart, to_best, f"{row.seconds:.0f}"
+    return row.policy, printed, ours, apart, to_best, f"{row.seconds:.0f}"
+
+
+def part(scale: str, folder: Path, progress: Report) -> Part:
+    """Compute the cells and write them down."""
+    rows = run(scale, folder, progress)
+    return Part(rows, section(rows))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from math import hypot
@@ -26,8 +26,7 @@ from ..problem import (
     Stop,
 )
 from ..support import Report
-from .cells import PublishedDesign, Task, computed, published
-from .report import Part, Section, Table
+from .experiments import Part, PublishedDesign, Section, Table, Task, computed, published
 
 DRAWS = {"quick": 500, "paper": 10_000}
 ADAPTR_SECONDS = 33.1  # for 1,000 trials, on two cores, by its README
@@ -54,30 +53,30 @@ class Row:
     agrees: bool
 
 
-@dataclass(frozen=True)
-class Timed:
-    """CPU seconds for 1,000 trials of adaptr's example, beside the seconds that it prints."""
-
-    published: float
-    ours: float
-
-
 Number = tuple[float, float]  # and its standard error
 
 
 def part(scale: str, folder: Path, progress: Report) -> Part:
-    """Compute all cases; read finished ones from `folder`."""
+    """Compute all cases, and the time of adaptr's; read finished ones from `folder`."""
     draws = DRAWS[scale]
     settings = {"draws": draws}
-    tasks = [Task(name, settings, partial(compute, draws)) for name, (_, compute) in _CASES.items()]
-    numbers = computed("designs", tasks, list[Number], folder, progress)
-    rows: list[Row] = []
-    for (case, _), ours in zip(_CASES.values(), numbers, strict=True):
-        printed = [design for design in published().designs if design.case == case]
-        rows += [_row(*pair) for pair in zip(printed, ours, strict=True)]
-    seconds = Task("adaptr-seconds", settings, partial(_timed, draws))
-    (timed,) = computed("designs", [seconds], Timed, folder)
-    return Part(rows, section(rows, timed))
+    tasks = [Task(name, settings, partial(_rows, *case, draws)) for name, case in CASES.items()]
+    rows = computed("designs", tasks, Row, folder, progress)
+    seconds = Task("adaptr-seconds", settings, partial(_seconds, draws))
+    (ours,) = computed("designs", [seconds], float, folder)
+    sources = dict.fromkeys(f"{row.case}: {row.source}" for row in rows)
+    time_note = (
+        f"Of adaptr's example, 1,000 trials take {ours:.2f} CPU s here, {ADAPTR_SECONDS:g} s on "
+        f"two cores by its README, on another machine: {ADAPTR_SECONDS / ours:.0f} times."
+    )
+    text = (time_note, *NOTES, f"Sources: {'; '.join(sources)}.")
+    table = Table(HEADER, list(map(_line, rows)), words=("case", "quantity", "agrees"))
+    return Part(rows, Section("Designs: operating characteristics", text, (table,)))
+
+
+def _rows(case: str, compute: Callable[[int], list[Number]], draws: int) -> list[Row]:
+    printed = [design for design in published().designs if design.case == case]
+    return [_row(*pair) for pair in zip(printed, compute(draws), strict=True)]
 
 
 def _row(printed: PublishedDesign, ours: Number) -> Row:
@@ -150,11 +149,11 @@ def adaptr_trials(draws: int) -> Characteristics:
     return _policy(problem, design)
 
 
-def _timed(draws: int) -> Timed:
+def _seconds(draws: int) -> list[float]:
     adaptr_trials(20)  # compiles
     began = time.process_time()
     adaptr_trials(draws)
-    return Timed(ADAPTR_SECONDS, 1000.0 / draws * (time.process_time() - began))
+    return [1000.0 / draws * (time.process_time() - began)]
 
 
 def _flgi(draws: int) -> list[Number]:
@@ -241,7 +240,7 @@ def _counted(pulls: float, size: int, arms: int, per_unit: float) -> float:
 
 
 # by the name of their file: what published.toml calls it, and its numbers in the order there
-_CASES: dict[str, tuple[str, Callable[[int], list[Number]]]] = {
+CASES: dict[str, tuple[str, Callable[[int], list[Number]]]] = {
     "binary-bandit": ("two arms, 60 pulls, uniform priors", _sixty),
     "whittle": ("two arms, 148 pulls, at (0.3, 0.5)", _whittle),
     "adaptr": ("example of adaptr, 3 arms", _adaptr),
@@ -272,26 +271,8 @@ NOTES = (
 HEADER = ("case", "quantity", "published", "ours", "agrees")
 
 
-def cells(row: Row) -> tuple[str, ...]:
-    """Return a row as text, in the order of HEADER."""
+def _line(row: Row) -> tuple[str, ...]:
     shown = []
     for value, error in ((row.published, row.published_error), (row.ours, row.ours_error)):
         shown.append(f"{value:.12g}" if error == 0.0 else f"{value:.5g} ± {error:.2g}")
     return (row.case, row.quantity, *shown, "yes" if row.agrees else "no")
-
-
-def said_of_time(timed: Timed) -> str:
-    """Return a sentence that compares the time with adaptr's."""
-    ratio = timed.published / timed.ours
-    return (
-        f"Of adaptr's example, 1,000 trials take {timed.ours:.2f} CPU s here, "
-        f"{timed.published:g} s on two cores by its README, on another machine: {ratio:.0f} times."
-    )
-
-
-def section(rows: Sequence[Row], timed: Timed) -> Section:
-    """Return the section on operating characteristics."""
-    sources = dict.fromkeys(f"{row.case}: {row.source}" for row in rows)
-    text = (said_of_time(timed), *NOTES, f"Sources: {'; '.join(sources)}.")
-    table = Table(HEADER, [cells(row) for row in rows], words=("case", "quantity", "agrees"))
-    return Section("Designs: operating characteristics", text, (table,))

@@ -16,19 +16,10 @@ from ..policies import make_policy
 from ..prices import whole_solution
 from ..problem import Problem
 from ..support import Progress, Report
-from .report import Part, Section
+from .experiments import Part, Section
 
-
-@dataclass(frozen=True)
-class Sizes:
-    """Sizes of one scale."""
-
-    arms: int
-    horizon: int
-    seeds: tuple[int, ...]
-
-
-SCALES = {"quick": Sizes(8, 50, (1, 2, 3, 4)), "paper": Sizes(8, 100, (1, 2, 3, 4))}
+ARMS, SEEDS = 8, (1, 2, 3, 4)
+HORIZONS = {"quick": 50, "paper": 100}
 
 
 @dataclass(frozen=True)
@@ -45,43 +36,41 @@ class Point:
     congestion: float
 
 
-def run(sizes: Sizes) -> list[Episode]:
+def run(arms: int, horizon: int) -> list[Episode]:
     """Play the episodes of the figure."""
-    problem = Problem.uniform(arms=sizes.arms, horizon=sizes.horizon)
+    problem = Problem.uniform(arms=arms, horizon=horizon)
     solution = whole_solution(problem)
     policy = make_policy(problem, "deco", solution=solution)
-    return [follow(solution.problem, policy, solution=solution, rng=seed) for seed in sizes.seeds]
+    return [follow(problem, policy, solution=solution, rng=seed) for seed in SEEDS]
 
 
-def score(sizes: Sizes, episodes: Sequence[Episode]) -> list[Point]:
+def score(episodes: Sequence[Episode]) -> list[Point]:
     """Return pulls and losses by stage."""
-    points = []
-    for seed, episode in zip(sizes.seeds, episodes, strict=True):
-        for t, (arms, outcomes) in enumerate(zip(episode.pulled, episode.outcomes, strict=True)):
-            points.append(
-                Point(
-                    seed,
-                    t,
-                    float(episode.prices[t]),
-                    episode.problem.arms[arms[0]].name,
-                    bool(outcomes[0]),
-                    float(episode.index[t, arms[0]]),
-                    float(episode.shortfall[t]),
-                    float(episode.congestion[t]),
-                )
-            )
-    return points
+    return [
+        Point(
+            seed,
+            t,
+            float(one.prices[t]),
+            one.problem.arms[arm].name,
+            bool(outcome),
+            float(one.index[t, arm]),
+            float(one.shortfall[t]),
+            float(one.congestion[t]),
+        )
+        for seed, one in zip(SEEDS, episodes, strict=True)
+        for t, ((arm,), (outcome,)) in enumerate(zip(one.pulled, one.outcomes, strict=True))
+    ]
 
 
 def part(scale: str, folder: Path, progress: Report) -> Part:
     """Compute the figure and its data."""
-    sizes = SCALES[scale]
-    episodes = run(sizes)
+    horizon = HORIZONS[scale]
+    episodes = run(ARMS, horizon)
     progress(Progress("figure2", 1, 1))
     losses = (f"run {i}: {one.running_loss[-1]:.3f}" for i, one in enumerate(episodes, 1))
     text = (
-        f"{sizes.arms} arms, horizon {sizes.horizon}, which the paper does not print; seeds "
-        f"{', '.join(map(str, sizes.seeds))}. Losses that can be read off: {'; '.join(losses)}"
+        f"{ARMS} arms, horizon {horizon}, which the paper does not print; seeds "
+        f"{', '.join(map(str, SEEDS))}. Losses that can be read off: {'; '.join(losses)}"
     )
     section = Section("Figure 2: four paths", (text,), figure=episodes_figure(episodes))
-    return Part(score(sizes, episodes), section)
+    return Part(score(episodes), section)

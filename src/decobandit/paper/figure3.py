@@ -8,8 +8,9 @@ The paper's third panel is headed 10 arms and captioned 15: both are drawn.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,10 +21,21 @@ from ..figures.charts import Chart, Panel, Series
 from ..figures.plots import matplotlib_charts
 from ..joint import optimum
 from ..problem import Problem, best_mean_reward
-from ..studies import Cell, FinishedCell
+from ..simulation import PolicyResult
 from ..support import Report
-from .cells import Runs, cell, compute, published, regret_by_stage, regret_of
-from .report import Part, Section, Verdict, share_of
+from .experiments import (
+    Part,
+    Runs,
+    Section,
+    Task,
+    Verdict,
+    cell,
+    computed,
+    final_regret,
+    published,
+    regret_by_stage,
+    share_of,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -32,7 +44,6 @@ KNOW_THE_HORIZON = ("deco", "deco-calibrated", "fh-gittins")
 IGNORE_THE_HORIZON = ("thompson", "kl-ucb", "ids")
 WIDE_LINE = "fh-gittins"  # wide and pale: otherwise it and the calibrated index hide each other
 OPTIMUM = Style("black", "dotted")
-POLICIES = (*KNOW_THE_HORIZON, *IGNORE_THE_HORIZON)
 
 
 @dataclass(frozen=True)
@@ -68,45 +79,45 @@ class Point:
     error: float
 
 
-def cells(sizes: Sizes) -> Iterator[Cell]:
-    """All that has to be simulated. Same horizons in a row: their tables are the same."""
+def tasks(sizes: Sizes) -> list[Task]:
+    """Return all that is computed. Same horizons in a row: their tables are the same."""
     longest = max(sizes.horizons)
-    for horizon in sizes.horizons:
-        for policy in KNOW_THE_HORIZON:
-            for arms in sizes.arms:
-                yield cell(arms, horizon, policy, sizes.runs)
-    for policy in IGNORE_THE_HORIZON:
-        for arms in sizes.arms:
-            runs = sizes.ids if policy == "ids" else sizes.runs
-            yield cell(arms, longest, policy, runs)
+
+    def task(arms: int, horizon: int, policy: str) -> Task:
+        def score(result: PolicyResult) -> list[Point]:
+            at, points = regret_by_stage(result), list[Point]()
+            if policy in KNOW_THE_HORIZON:
+                points.append(Point(arms, policy, "horizon", horizon, *final_regret(result)))
+            else:
+                points += [Point(arms, policy, "horizon", t, *at[t - 1]) for t in sizes.horizons]
+            if horizon == longest:
+                steps = np.unique(np.linspace(1, longest, min(longest, 100)).round().astype(int))
+                points += [Point(arms, policy, "stage", int(t), *at[t - 1]) for t in steps]
+            return points
+
+        runs = sizes.ids if policy == "ids" else sizes.runs
+        one = cell(arms, horizon, policy, runs, score)
+        return one._replace(settings={**one.settings, "horizons": list(sizes.horizons)})
+
+    def best(horizon: int) -> list[Point]:
+        problem = Problem.uniform(arms=2, horizon=horizon)
+        most = best_mean_reward(problem)
+        assert most is not None
+        return [Point(2, "optimum", "horizon", horizon, most - optimum(problem).value, 0.0)]
+
+    cells = [(T, policy) for T in sizes.horizons for policy in KNOW_THE_HORIZON]
+    cells += [(longest, policy) for policy in IGNORE_THE_HORIZON]
+    optima = [
+        Task(f"2-arms-horizon-{T}--optimum", {"horizon": T}, partial(best, T))
+        for T in sizes.horizons
+        if 2 in sizes.arms
+    ]
+    return [*(task(arms, T, policy) for T, policy in cells for arms in sizes.arms), *optima]
 
 
 def run(sizes: Sizes, folder: Path, progress: Report | None = None) -> list[Point]:
-    """Simulate what is not there yet, and score it."""
-    return score(sizes, compute("figure3", cells(sizes), folder, progress))
-
-
-def score(sizes: Sizes, cells: Sequence[FinishedCell]) -> list[Point]:
-    """Regrets over horizons and stages; the exact optimum for two arms."""
-    points: list[Point] = []
-    longest = max(sizes.horizons)
-    for one in cells:
-        policy, problem = one.cell.policy, one.cell.problem
-        arms, horizon = problem.n_arms, problem.horizon
-        by_stage = regret_by_stage(one)
-        if policy in KNOW_THE_HORIZON:
-            points.append(Point(arms, policy, "horizon", horizon, *regret_of(one)))
-        else:
-            points += [Point(arms, policy, "horizon", t, *by_stage[t - 1]) for t in sizes.horizons]
-        if horizon == longest:
-            steps = np.unique(np.linspace(1, longest, min(longest, 100)).round().astype(int))
-            points += [Point(arms, policy, "stage", int(t), *by_stage[t - 1]) for t in steps]
-    for horizon in sizes.horizons if 2 in sizes.arms else ():
-        problem_2 = Problem.uniform(arms=2, horizon=horizon)
-        best = best_mean_reward(problem_2)
-        assert best is not None
-        points.append(Point(2, "optimum", "horizon", horizon, best - optimum(problem_2).value, 0.0))
-    return points
+    """Return regrets over horizons and stages; the exact optimum for two arms."""
+    return computed("figure3", tasks(sizes), Point, folder, progress)
 
 
 def part(scale: str, folder: Path, progress: Report) -> Part:

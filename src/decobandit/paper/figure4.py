@@ -8,7 +8,7 @@ the information-relaxation bound is drawn as well.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
@@ -23,10 +23,20 @@ from ..figures.charts import Chart, Panel, Series
 from ..figures.plots import matplotlib_chart
 from ..prices import whole_solution
 from ..problem import Problem
-from ..studies import Cell, FinishedCell
+from ..simulation import PolicyResult
 from ..support import Report
-from .cells import Regret, Runs, Task, cell, compute, computed, published, regret_of
-from .report import Part, Section, Verdict, share_of
+from .experiments import (
+    Part,
+    Runs,
+    Section,
+    Task,
+    Verdict,
+    cell,
+    computed,
+    final_regret,
+    published,
+    share_of,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -67,54 +77,34 @@ class Point:
     error: float
 
 
-def cells(sizes: Sizes) -> Iterator[Cell]:
-    """All that has to be simulated."""
-    for horizon, arms, policy in product(sizes.horizons, sizes.arms, POLICIES):
-        yield cell(arms, horizon, policy, sizes.runs)
-
-
 def run(sizes: Sizes, folder: Path, progress: Report | None = None) -> list[Point]:
-    """Simulate what is not there yet, and score it."""
-    cells_done = compute("figure4", cells(sizes), folder, progress)
-    return score(cells_done) + bounds(sizes, folder / "bounds")
+    """Return regrets of the policies, and lower bounds on that of every policy."""
 
+    def score(result: PolicyResult, horizon: int, arms: int) -> list[Point]:
+        return [Point(horizon, arms, result.policy, *final_regret(result))]
 
-def score(cells: Sequence[FinishedCell]) -> list[Point]:
-    """Regrets of the policies."""
-    points = []
-    for one in cells:
-        problem = one.cell.problem
-        points.append(Point(problem.horizon, problem.n_arms, one.cell.policy, *regret_of(one)))
-    return points
-
-
-def bounds(sizes: Sizes, folder: Path | None = None) -> list[Point]:
-    """Lower bounds on the regret of every policy."""
-    tasks, problems = [], list(product(sizes.horizons, sizes.arms))
+    problems, tasks = list(product(sizes.horizons, sizes.arms)), list[Task]()
+    for (horizon, arms), policy in product(problems, POLICIES):
+        points = partial(score, horizon=horizon, arms=arms)
+        tasks.append(cell(arms, horizon, policy, sizes.runs, points))
     for horizon, arms in problems:
-        draws = sizes.scenarios if arms <= sizes.few else 0
-        settings = {"arms": arms, "horizon": horizon, "scenarios": draws}
+        settings = {"horizon": horizon, "arms": arms}
+        settings["scenarios"] = sizes.scenarios if arms <= sizes.few else 0
         name = f"{arms}-arms-horizon-{horizon}--bounds"
-        tasks.append(Task(name, settings, partial(_bounds, arms, horizon, draws)))
-    values = computed("figure4", tasks, dict[str, Regret], folder)
-    return [
-        Point(horizon, arms, what, *pair)
-        for (horizon, arms), by_kind in zip(
-            product(sizes.horizons, sizes.arms), values, strict=True
-        )
-        for what, pair in by_kind.items()
-    ]
+        tasks.append(Task(name, settings, partial(_bounds, **settings)))
+    return computed("figure4", tasks, Point, folder, progress)
 
 
-def _bounds(arms: int, horizon: int, draws: int) -> dict[str, Regret]:
-    """Regret and its error, from prices and, where there are draws, from scenarios."""
+def _bounds(horizon: int, arms: int, scenarios: int) -> list[Point]:
+    """Return the least regret by prices and, where there are scenarios, from them."""
     problem = Problem.uniform(arms=arms, horizon=horizon)
     best, solution = arms / (arms + 1) * horizon, whole_solution(problem)
-    bound_values = {"price bound": (best - solution.upper_bound, 0.0)}
-    if draws:
-        bound = information_bound(problem, solution=solution, draws=draws)
-        bound_values["information bound"] = (best - bound.information, bound.information_se)
-    return bound_values
+    points = [Point(horizon, arms, "price bound", best - solution.upper_bound, 0.0)]
+    if scenarios:
+        bound = information_bound(problem, solution=solution, draws=scenarios)
+        regret = (best - bound.information, bound.information_se)
+        points.append(Point(horizon, arms, "information bound", *regret))
+    return points
 
 
 def part(scale: str, folder: Path, progress: Report) -> Part:

@@ -5,37 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from types import ModuleType
 
 from ..figures import save_figure
 from ..figures.plots import dark_name, small_png
 from ..studies import csv_text
 from ..support import Report, obeys_workers, silent, write_whole
 from . import batches, designs, figure2, figure3, figure4, restless, table1, values
-from .report import Part, Verdict, claims_section, reproduction_page
+from .experiments import Part, Verdict, reproduction_page
 
-Compute = Callable[[str, Path, Report], Part]  # at a scale, with a folder for its cells
-
-
-def _tables(module: ModuleType) -> Compute:
-    """Return how a part is computed that has rows, and tables of them."""
-
-    def compute(scale: str, cells: Path, progress: Report) -> Part:
-        rows = module.run(scale, cells, progress)
-        return Part(rows, module.section(rows))
-
-    return compute
-
-
-PARTS: dict[str, Compute] = {
-    "table1": _tables(table1),
+# how a part is computed: at a scale, with a folder for its cells
+PARTS: dict[str, Callable[[str, Path, Report], Part]] = {
+    "table1": table1.part,
     "figure2": figure2.part,
     "figure3": figure3.part,
     "figure4": figure4.part,
-    "batches": _tables(batches),
+    "batches": batches.part,
     "designs": designs.part,
-    "published": _tables(values),
-    "restless": _tables(restless),
+    "published": values.part,
+    "restless": restless.part,
 }
 
 
@@ -79,10 +66,9 @@ def reproduce(
             _write(done[name], folder / f"{name}.csv", f"deco reproduce {name} --scale {scale}")
     reproduction = Reproduction(scale, folder / "report.html", done)
     sections = [part.section for part in done.values()]
-    if reproduction.verdicts:
-        sections.append(claims_section(reproduction.verdicts))
     command = f"deco reproduce {' '.join(parts)} --scale {scale}"
-    write_whole(reproduction.page, reproduction_page(command, sections))
+    page = reproduction_page(command, sections, reproduction.verdicts)
+    write_whole(reproduction.page, page)
     return reproduction
 
 

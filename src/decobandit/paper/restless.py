@@ -13,10 +13,18 @@ from ..policies import make_policy
 from ..policies.restless import whittle_indices
 from ..prices import solve
 from ..problem import Arm, Chain, MarkovModel, Problem
-from ..simulation import simulate
 from ..support import Report, Unsupported
-from .cells import PublishedDesign, Task, computed, published
-from .report import Section, Table
+from .experiments import (
+    Part,
+    PublishedDesign,
+    Runs,
+    Section,
+    Table,
+    Task,
+    computed,
+    played,
+    published,
+)
 
 DRAWS = {"quick": 5, "paper": 200}
 TOLERANCE = 1e-5  # relative gap of our bounds
@@ -115,8 +123,7 @@ def run(scale: str, folder: Path | None = None, progress: Report | None = None) 
         Task(case, settings, partial(_rows, case, references, draws))
         for case, references in cells(scale).items()
     ]
-    records = computed("restless", tasks, list[Row], folder, progress)
-    return [row for rows in records for row in rows]
+    return computed("restless", tasks, Row, folder, progress)
 
 
 def _rows(case: str, references: list[PublishedDesign], draws: int) -> list[Row]:
@@ -132,8 +139,7 @@ def _rows(case: str, references: list[PublishedDesign], draws: int) -> list[Row]
             policy = make_policy(problem, name, solution=solution)
         except Unsupported:
             continue
-        played = simulate(problem, policy, draws=draws, per_draw=1, rng=SEED)
-        result = played.results[0]
+        (result,) = played(problem, policy, Runs(draws), seed=SEED)
         share, error = result.value / bound, result.value_se / bound
         rows.append(Row(case, f"{name}, part of the bound", None, None, share, error, None))
     return rows
@@ -172,46 +178,32 @@ HEADER = ("case", "quantity", "reference", "ours", "agrees", "source")
 PLAYED = ("case", "bound per arm", *POLICIES)
 
 
-def compared(rows: Sequence[Row]) -> list[tuple[str, ...]]:
-    """Return the rows that have a reference as text, in the order of HEADER."""
-    return [
-        (
-            row.case,
-            row.quantity,
-            f"{row.reference:.10g}",
-            f"{row.ours:.10g}",
-            "yes" if row.agrees else "no",
-            row.source or "",
-        )
-        for row in rows
-        if row.reference is not None
-    ]
+def _compared(row: Row) -> tuple[str, ...]:
+    numbers = (f"{row.reference:.10g}", f"{row.ours:.10g}")
+    agrees = "yes" if row.agrees else "no"
+    return (row.case, row.quantity, *numbers, agrees, row.source or "")
 
 
-def played(rows: Sequence[Row]) -> list[tuple[str, ...]]:
-    """Return a line per case with policies, in the order of PLAYED."""
-    by_case: dict[str, dict[str, str]] = {}
-    bounds = {row.case: row.ours for row in rows if row.reference is not None}
+def part(scale: str, folder: Path, progress: Report) -> Part:
+    """Compute all cases: our policies beside the bound, bounds and indices beside references."""
+    rows = run(scale, folder, progress)
+    references = [row for row in rows if row.reference is not None]
+    bounds = {row.case: row.ours for row in references}
+    shares: dict[str, dict[str, str]] = {}  # by case and policy
     for row in rows:
         if row.reference is None:
             policy, _ = row.quantity.split(",")
-            error = f"{100.0 * row.ours_error:.2f}"
-            by_case.setdefault(row.case, {})[policy] = f"{100.0 * row.ours:.2f} ± {error} %"
-    return [
-        (case, f"{bounds[case]:.6f}", *(policies.get(name, "-") for name in POLICIES))
-        for case, policies in by_case.items()
+            text = f"{100.0 * row.ours:.2f} ± {100.0 * row.ours_error:.2f} %"
+            shares.setdefault(row.case, {})[policy] = text
+    lines = [
+        (case, f"{bounds[case]:.6f}", *(by_policy.get(name, "-") for name in POLICIES))
+        for case, by_policy in shares.items()
     ]
-
-
-def section(rows: Sequence[Row]) -> Section:
-    """Return the section on arms that move at rest."""
+    caption = "Our policies, in percent of the certified bound (± one standard error)"
     words = ("case", "quantity", "agrees", "source")
-    share = "Our policies, in percent of the certified bound (± one standard error)"
-    return Section(
-        "Restless arms",
-        NOTES,
-        (
-            Table(PLAYED, played(rows), ("case",), share),
-            Table(HEADER, compared(rows), words, "Bounds and Whittle indices"),
-        ),
+    compared = list(map(_compared, references))
+    tables = (
+        Table(PLAYED, lines, ("case",), caption),
+        Table(HEADER, compared, words, "Bounds and Whittle indices"),
     )
+    return Part(rows, Section("Restless arms", NOTES, tables))

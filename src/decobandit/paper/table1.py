@@ -18,13 +18,21 @@ from ..joint import count_states, optimum
 from ..policies import Context, make_policies
 from ..policies.calibrated import MOST_STATES
 from ..problem import Problem
-from ..simulation import simulate
 from ..support import Report, TooLarge
-from .cells import PublishedRow, Task, computed, published
-from .report import Section, Table
+from .experiments import (
+    Part,
+    PublishedRow,
+    Runs,
+    Section,
+    Table,
+    Task,
+    computed,
+    played,
+    published,
+)
 
 TOLERANCE = 1e-6  # of the dual
-DRAWS, PER_DRAW = 1000, 10  # of the simulated values
+RUNS = Runs(1000, 10)  # of the simulated values
 ROLLING_STATES = 6_000  # rolling DeCo solves a dual in every state it reaches
 QUICK_ROLLING_STATES = 1_000
 QUICK_PATH_STATES = 30_000  # of candidates for the price path; more are compared by simulation
@@ -56,13 +64,8 @@ class Row:
     fh_gittins: float
     upper_bound: float
     path: str  # the price path of the calibrated index
-    deco_simulated: float  # DRAWS draws of PER_DRAW episodes
+    deco_simulated: float
     deco_error: float
-
-
-def cells(scale: str) -> tuple[PublishedRow, ...]:
-    """Return the rows of the paper, which are computed at every scale."""
-    return published().table1
 
 
 def run(scale: str, folder: Path | None = None, progress: Report | None = None) -> list[Row]:
@@ -72,14 +75,14 @@ def run(scale: str, folder: Path | None = None, progress: Report | None = None) 
         Task(
             f"{row.arms}-arms-horizon-{row.horizon}",
             {**asdict(row), "quick": quick},
-            partial(_row, row, quick),
+            partial(_rows, row, quick),
         )
-        for row in cells(scale)
+        for row in published().table1
     ]
     return computed("table1", tasks, Row, folder, progress)
 
 
-def _row(published: PublishedRow, quick: bool) -> Row:
+def _rows(published: PublishedRow, quick: bool) -> list[Row]:
     problem = Problem.uniform(arms=published.arms, horizon=published.horizon)
     states = QUICK_PATH_STATES if quick else MOST_STATES
     context = Context(problem, tol=TOLERANCE, path_states=states)
@@ -89,14 +92,12 @@ def _row(published: PublishedRow, quick: bool) -> Row:
     if deco.states <= (QUICK_ROLLING_STATES if quick else ROLLING_STATES):
         (again,) = make_policies(context, ["deco-rolling"])
         rolling = evaluate(problem, again).value
-    sampled = simulate(
-        problem, policy, draws=DRAWS, per_draw=PER_DRAW, solution=context.solution
-    ).results[0]
+    (sampled,) = played(problem, policy, RUNS, solution=context.solution)
     best = None
     if not quick or count_states(problem)[0] <= QUICK_STATES:
         with suppress(TooLarge):
             best = optimum(problem).value
-    return Row(
+    row = Row(
         arms=published.arms,
         horizon=published.horizon,
         paper_bf=published.bf,
@@ -112,6 +113,7 @@ def _row(published: PublishedRow, quick: bool) -> Row:
         deco_simulated=sampled.value,
         deco_error=sampled.value_se,
     )
+    return [row]
 
 
 def section(rows: Sequence[Row]) -> Section:
@@ -174,3 +176,9 @@ def _losses(row: Row) -> tuple[str, ...]:
 
 def _entry(value: float | None) -> str:
     return "-" if value is None else f"{value:.6f}"
+
+
+def part(scale: str, folder: Path, progress: Report) -> Part:
+    """Compute the rows and write them down."""
+    rows = run(scale, folder, progress)
+    return Part(rows, section(rows))

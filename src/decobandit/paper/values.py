@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from math import hypot
 from pathlib import Path
 
 from ..problem import Problem
-from ..simulation import simulate
 from ..support import Report
-from .cells import PublishedValues, Task, computed, published
-from .report import Section, Table
+from .experiments import (
+    Part,
+    PublishedValues,
+    Runs,
+    Section,
+    Table,
+    Task,
+    computed,
+    played,
+    published,
+)
 
 LONGEST = {"quick": 100, "paper": 500}
 DRAWS = {"quick": 500, "paper": 4000}
 PER_DRAW, SEED = 5, 11
 # ours, and what its counterpart is called where it was published
 POLICIES = {
-    "deco-calibrated": None,
+    "deco-calibrated": "",
     "fh-gittins": "gittins",
-    "deco": None,
+    "deco": "",
     "thompson": "thompson",
-    "ucb1": None,
+    "ucb1": "",
 }
 # the published policies, as they are called here
 TITLES = {
@@ -65,20 +72,16 @@ def cells(scale: str) -> list[PublishedValues]:
 
 def run(scale: str, folder: Path | None = None, progress: Report | None = None) -> list[Row]:
     """Compute all cells; read finished ones from `folder`."""
-    tasks = []
+    tasks, runs = [], Runs(DRAWS[scale], PER_DRAW)
     for cell in cells(scale):
-        draws = DRAWS[scale]
-        sizes = {"arms": cell.arms, "horizon": cell.horizon}
-        settings = {**sizes, "draws": draws, "per_draw": PER_DRAW, "seed": SEED}
+        settings = {"arms": cell.arms, "horizon": cell.horizon, **asdict(runs), "seed": SEED}
         name = f"{cell.arms}-arms-{cell.horizon}-pulls"
-        tasks.append(Task(name, settings, partial(_rows, cell, draws)))
-    records = computed("published", tasks, list[Row], folder, progress)
-    return [row for rows in records for row in rows]
+        tasks.append(Task(name, settings, partial(_rows, cell, runs)))
+    return computed("published", tasks, Row, folder, progress)
 
 
-def _rows(cell: PublishedValues, draws: int, per_draw: int = PER_DRAW) -> list[Row]:
+def _rows(cell: PublishedValues, runs: Runs) -> list[Row]:
     problem = Problem.uniform(arms=cell.arms, horizon=cell.horizon)
-    simulation = simulate(problem, list(POLICIES), draws=draws, per_draw=per_draw, rng=SEED)
     best = max(cell.policies, key=cell.policies.__getitem__)
     return [
         Row(
@@ -87,23 +90,21 @@ def _rows(cell: PublishedValues, draws: int, per_draw: int = PER_DRAW) -> list[R
             result.policy,
             result.value,
             result.value_se,
-            cell.policies.get(POLICIES[result.policy] or ""),
+            cell.policies.get(POLICIES[result.policy]),
             cell.error,
             cell.policies[best],
             TITLES[best],
         )
-        for result in simulation.results
+        for result in played(problem, list(POLICIES), runs, seed=SEED)
     ]
 
 
 # -- what is written ----------------------------------------------------------------------------
 
-SOURCE = (
+TEXT = (
     "Published by Duan et al. 2016 (RL2, and the classical rules) and Mishra et al. 2018 (SNAIL), "
     "over simulated problems with uniform priors; standard errors as published or derived from "
-    "the number of problems. RL2 and SNAIL are recurrent networks, trained for each cell."
-)
-NOTES = (
+    "the number of problems. RL2 and SNAIL are recurrent networks, trained for each cell.",
     "The published Gittins rule is an approximation for a discounted problem; ours is the index "
     "of the finite horizon. The published UCB1 earns far more than the parameter-free textbook "
     "rule, which is ours: it has another width, so the two are not compared.",
@@ -112,28 +113,23 @@ NOTES = (
 HEADER = ("pulls", "arms", "policy", "ours", "published", "z-score", "best published")
 
 
-def texts(row: Row) -> tuple[str, ...]:
-    """Return a row as text, in the order of HEADER."""
-    published = "-" if row.published is None else f"{row.published:.1f} ± {row.published_error:g}"
+def _line(row: Row) -> tuple[str, ...]:
+    printed = "-" if row.published is None else f"{row.published:.1f} ± {row.published_error:g}"
     apart = "-" if row.apart is None else f"{row.apart:+.1f}"
     ours = f"{row.value:.2f} ± {row.value_se:.3f}"
     best = f"{row.best_published:.1f}, {row.best_published_policy}"
-    return (str(row.horizon), str(row.arms), row.policy, ours, published, apart, best)
+    return (str(row.horizon), str(row.arms), row.policy, ours, printed, apart, best)
 
 
-def section(rows: Sequence[Row]) -> Section:
-    """Return the section: our values beside published ones, and all published ones."""
-    cells = dict.fromkeys((row.horizon, row.arms) for row in rows)
+def part(scale: str, folder: Path, progress: Report) -> Part:
+    """Put our values beside published ones, and list all published ones."""
+    rows = run(scale, folder, progress)
     printed = [
         (str(one.horizon), str(one.arms), *(f"{one.policies[name]:.1f}" for name in TITLES))
-        for one in published().values
-        if (one.horizon, one.arms) in cells
+        for one in cells(scale)
     ]
-    return Section(
-        "Values of policies",
-        (SOURCE, *NOTES),
-        (
-            Table(HEADER, list(map(texts, rows)), words=("policy", "best published")),
-            Table(("pulls", "arms", *TITLES.values()), printed, caption="All published values"),
-        ),
+    tables = (
+        Table(HEADER, list(map(_line, rows)), words=("policy", "best published")),
+        Table(("pulls", "arms", *TITLES.values()), printed, caption="All published values"),
     )
+    return Part(rows, Section("Values of policies", TEXT, tables))

@@ -7,28 +7,21 @@ from collections.abc import Callable, Hashable, Sequence
 from threading import Event, Lock
 from typing import Generic, TypeVar
 
+T = TypeVar("T")
 Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
-
-
-class _Making(Generic[Value]):
-    """A value that a thread is making; without one, the thread failed."""
-
-    def __init__(self) -> None:
-        self.ended = Event()
-        self.made: list[Value] = []
 
 
 class Cache(Generic[Key, Value]):
     """Values by key; the least recently used is dropped first."""
 
-    def __init__(self, most: int, *, size: Callable[[Value], int] | None = None) -> None:
+    def __init__(self, most: int, *, size: Callable[[Value], int] = lambda value: 1) -> None:
         """Limit the number of values, or with `size` their total size, to `most`."""
         self.most = most
         self._size = size
         self._total = 0  # sizes of all that is kept
         self._kept: OrderedDict[Key, Value] = OrderedDict()
-        self._making: dict[Key, _Making[Value]] = {}
+        self._making: dict[Key, Event] = {}  # set when the value is there, or its thread failed
         self._lock = Lock()
 
     def __len__(self) -> int:
@@ -91,71 +84,58 @@ class Cache(Generic[Key, Value]):
         """
         values: dict[Key, Value] = {}
         while missing := [key for key in dict.fromkeys(keys) if key not in values]:
-            mine, foreign = self._claim(missing, values)
+            with self._lock:
+                for key in self._kept.keys() & missing:
+                    self._kept.move_to_end(key)
+                    values[key] = self._kept[key]
+                left = [key for key in missing if key not in values]
+                foreign = [self._making[key] for key in left if key in self._making]
+                mine = [key for key in left if key not in self._making]
+                done = Event()
+                self._making.update(dict.fromkeys(mine, done))
             # own values first and then those of others: two threads never wait for each other
             if mine:
-                values.update(zip(mine, self._make(mine, make), strict=True))
-            for key, other in foreign.items():
-                other.ended.wait()
-                values.update((key, value) for value in other.made)
+                values.update(self._make(mine, make, done))
+            for other in foreign:
+                other.wait()
         return [values[key] for key in keys]
 
-    def _claim(
-        self, keys: list[Key], values: dict[Key, Value]
-    ) -> tuple[list[Key], dict[Key, _Making[Value]]]:
-        """Put cached values into `values`; return keys to make, and those being made elsewhere."""
-        with self._lock:
-            values.update((key, self._kept[key]) for key in keys if key in self._kept)
-            for key in values:
-                self._used(key)
-            left = [key for key in keys if key not in values]
-            foreign = {key: self._making[key] for key in left if key in self._making}
-            mine = [key for key in left if key not in foreign]
-            self._making.update((key, _Making[Value]()) for key in mine)
-            return mine, foreign
-
-    def _make(self, keys: list[Key], make: Callable[[list[Key]], Sequence[Value]]) -> list[Value]:
-        values: list[Value] = []
+    def _make(
+        self, keys: list[Key], make: Callable[[list[Key]], Sequence[Value]], done: Event
+    ) -> dict[Key, Value]:
+        values: dict[Key, Value] = {}
         try:
-            values = list(make(keys))
+            values.update(zip(keys, make(keys), strict=True))
         finally:
             with self._lock:
-                for i, key in enumerate(keys):
-                    making = self._making.pop(key)
-                    making.made = values[i : i + 1]
-                    for value in making.made:
-                        self._put(key, value)
-                    making.ended.set()
+                for key, value in values.items():
+                    self._put(key, value)
+                for key in keys:
+                    del self._making[key]
+            done.set()
         return values
 
     # with the lock held
 
     def _used(self, key: Key) -> Value | None:
-        if key not in self._kept:
-            return None
-        self._kept.move_to_end(key)
-        return self._kept[key]
+        if key in self._kept:
+            self._kept.move_to_end(key)
+        return self._kept.get(key)
 
     def _put(self, key: Key, value: Value) -> None:
         self._drop(key)
-        size = self._size_of(value)
+        size = self._size(value)
         if size > self.most:
             return
         self._kept[key] = value
         self._total += size
         while self._total > self.most:
             _, oldest = self._kept.popitem(last=False)
-            self._total -= self._size_of(oldest)
+            self._total -= self._size(oldest)
 
     def _drop(self, key: Key) -> None:
         if key in self._kept:
-            self._total -= self._size_of(self._kept.pop(key))
-
-    def _size_of(self, value: Value) -> int:
-        return 1 if self._size is None else self._size(value)
-
-
-T = TypeVar("T")
+            self._total -= self._size(self._kept.pop(key))
 
 
 class Once(Generic[T]):
@@ -176,8 +156,7 @@ class Once(Generic[T]):
         return bool(self._value)
 
     def __call__(self) -> T:
-        if not self._value:
-            with self._lock:
-                if not self._value:
-                    self._value.append(self._make())
+        with self._lock:
+            if not self._value:
+                self._value.append(self._make())
         return self._value[0]
