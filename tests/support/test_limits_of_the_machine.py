@@ -49,24 +49,6 @@ def tree(folder: Path, membership: str, files: dict[str, str]) -> tuple[Path, Pa
         ("0::/a\n", {"a/memory.max": "max", "a/memory.current": "4000"}, None),
         ("0::/a\n", {"a/memory.max": "3000", "a/memory.current": "4000"}, 0),
         ("0::/\n", {"memory.max": "3000", "memory.current": "1000"}, 2000),
-        # version 1, beside an empty version 2
-        (
-            "4:memory:/docker/1a\n1:cpu,cpuacct:/docker/1a\n0::/\n",
-            {
-                "memory/docker/1a/memory.limit_in_bytes": "8000",
-                "memory/docker/1a/memory.usage_in_bytes": "3000",
-                "memory/docker/1a/memory.stat": "inactive_file 7\ntotal_inactive_file 1000",
-                "memory/memory.limit_in_bytes": "9223372036854771712",
-                "memory/memory.usage_in_bytes": "3000",
-            },
-            6000,
-        ),
-        # inside a container, the path is the host's and the top is the container's
-        (
-            "4:memory:/docker/1a\n",
-            {"memory/memory.limit_in_bytes": "8000", "memory/memory.usage_in_bytes": "3000"},
-            5000,
-        ),
         ("0::/a\n", {}, None),
         ("", {}, None),
         ("nonsense\n\n:\n", {"memory.max": "nonsense", "memory.current": "1"}, None),
@@ -86,15 +68,6 @@ def test_memory_that_control_groups_leave(
         ("0::/a\n", {"a/cpu.max": "1000 100000"}, 1),
         ("0::/a\n", {"a/cpu.max": "max 100000"}, None),
         ("0::/a/b\n", {"a/b/cpu.max": "max 100000", "a/cpu.max": "300000 100000"}, 3),
-        (
-            "2:cpu,cpuacct:/a\n",
-            {
-                "cpu,cpuacct/a/cpu.cfs_quota_us": "400000",
-                "cpu,cpuacct/a/cpu.cfs_period_us": "100000",
-            },
-            4,
-        ),
-        ("1:cpu:/\n", {"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, None),
         ("0::/a\n", {"a/cpu.max": "100000 0"}, None),
         ("0::/a\n", {"a/cpu.max": "nonsense"}, None),
         ("0::/a\n", {}, None),

@@ -8,77 +8,43 @@ import math
 import os
 import platform
 import sys
-from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 from .errors import TooLarge
 
 MEMBERSHIP = Path("/proc/self/cgroup")
-TREES = Path("/sys/fs/cgroup")
-UNLIMITED = 2**60  # bytes; version 1 writes a huge number where there is no limit
+TREE = Path("/sys/fs/cgroup")  # of control groups, version 2
 
 
-MEMORY_FILES = {  # limit, use, and what of it is files that were read once, by version
-    "": ("memory.max", "memory.current", "inactive_file"),
-    "memory": ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
-}
-
-
-def memory_left(membership: Path = MEMBERSHIP, trees: Path = TREES) -> int | None:
+def memory_left(membership: Path = MEMBERSHIP, tree: Path = TREE) -> int | None:
     """Return the bytes that the groups of this process have left, or None without a limit."""
-    left = [
-        _left(group, *names)
-        for resource, names in MEMORY_FILES.items()
-        for group in _groups(resource, membership, trees)
-    ]
-    return min((number for number in left if number is not None), default=None)
-
-
-def _left(group: Path, limit: str, usage: str, inactive: str) -> int | None:
-    most, used = _number(group / limit), _number(group / usage)
-    if most is None or most >= UNLIMITED or used is None:
-        return None
-    # what was read once stays in memory until that is needed: it does not count
-    words = (line.split() for line in _lines(group / "memory.stat"))
-    cached = next((int(pair[1]) for pair in words if pair[:1] == [inactive]), 0)
-    return max(most - max(used - cached, 0), 0)
+    left = []
+    for group in _groups(membership, tree):
+        most, used = (_words(group / f"memory.{name}") for name in ("max", "current"))
+        if [*map(str.isdecimal, most + used)] == [True, True]:
+            # what was read once stays in memory until that is needed: it does not count
+            words = map(str.split, _lines(group / "memory.stat"))
+            cached = next((int(pair[1]) for pair in words if pair[:1] == ["inactive_file"]), 0)
+            left.append(max(int(most[0]) - max(int(used[0]) - cached, 0), 0))
+    return min(left, default=None)
 
 
 @functools.cache
-def cpu_limit(membership: Path = MEMBERSHIP, trees: Path = TREES) -> int | None:
+def cpu_limit(membership: Path = MEMBERSHIP, tree: Path = TREE) -> int | None:
     """Return the processors allowed to this process, rounded up, or None; read once."""
-    shares = [_words(group / "cpu.max") for group in _groups("", membership, trees)]
-    for group in _groups("cpu", membership, trees):
-        shares.append(_words(group / "cpu.cfs_quota_us") + _words(group / "cpu.cfs_period_us"))
-    limits = [_processors(share) for share in shares]
-    return min((limit for limit in limits if limit is not None), default=None)
+    limits = []
+    for group in _groups(membership, tree):
+        share = _words(group / "cpu.max")  # quota and period, in microseconds, or "max"
+        if len(share) == 2 and all(map(str.isdecimal, share)) and int(share[1]) > 0:
+            limits.append(max(1, math.ceil(int(share[0]) / int(share[1]))))
+    return min(limits, default=None)
 
 
-def _groups(resource: str, membership: Path, trees: Path) -> Iterator[Path]:
-    """Folders of the process's group and of those above it; `resource` "" is version 2."""
-    for line in _lines(membership):
-        _, _, rest = line.partition(":")
-        resources, _, path = rest.partition(":")
-        if resource not in resources.split(","):
-            continue
-        # version 1 mounts a tree for each resource; beside it, version 2 stands under `unified`
-        roots = [trees / resources, trees / resource] if resource else [trees, trees / "unified"]
-        group = PurePosixPath(path.lstrip("/"))
-        # inside a container the path may be that of the host: then only the top is there
-        for root in dict.fromkeys(roots):
-            yield from (root / part for part in dict.fromkeys((group, *group.parents)))
-
-
-def _processors(share: list[str]) -> int | None:
-    """Return the cores of a quota and its period, both in microseconds."""
-    if len(share) != 2 or not all(digits.isdecimal() for digits in share) or int(share[1]) == 0:
-        return None  # "max" or "-1": no limit
-    return max(1, math.ceil(int(share[0]) / int(share[1])))
-
-
-def _number(file: Path) -> int | None:
-    words = _words(file)
-    return int(words[0]) if words and words[0].isdecimal() else None
+def _groups(membership: Path, tree: Path) -> list[Path]:
+    """Return the folders of the process's group and of those above it."""
+    paths = [line.removeprefix("0::/") for line in _lines(membership) if line.startswith("0::/")]
+    groups = [PurePosixPath(path) for path in paths]
+    return [tree / part for group in groups for part in (group, *group.parents)]
 
 
 def _words(file: Path) -> list[str]:
@@ -138,12 +104,7 @@ def _processor() -> str:
     facts = dict(line.partition(":")[::2] for line in _lines(Path("/proc/cpuinfo")))
     named = {key.strip(): value.strip() for key, value in facts.items()}
     name = named.get("model name") or platform.processor() or platform.machine()
-    flags = set(f"{named.get('flags', '')} {named.get('Features', '')}".split())
+    flags = {*named.get("flags", "").split(), *named.get("Features", "").split()}
     target = os.environ.get("NUMBA_CPU_NAME")
-    return " ".join(
-        [
-            f"{name},",
-            *sorted(flags & set(VECTORS)),
-            *([] if target is None else [f"(compiled for {target})"]),
-        ]
-    )
+    compiled_for = [] if target is None else [f"(compiled for {target})"]
+    return " ".join([f"{name},", *sorted(flags & set(VECTORS)), *compiled_for])
