@@ -13,10 +13,10 @@ import typer
 from pydantic import TypeAdapter
 
 from decobandit.cli.app import app
+from decobandit.cli.selftest import check_optima, run_checks
 from decobandit.paper import batches, designs, figure3, figure4, restless, table1, values
 from decobandit.paper.experiments import Part, Section, Verdict
 from decobandit.paper.reproduction import Reproduction
-from decobandit.paper.selftest import check_optima, run_checks
 from helpers.documented import ROOT
 from helpers.json_runs import Printed, json_type, run_all
 

@@ -7,13 +7,12 @@ from typing import Any
 import pytest
 
 from decobandit import Design, Problem, operating_characteristics
+from decobandit.cli.selftest import Check, Selftest, installed
 from decobandit.figures.design_report import design_page
 from decobandit.figures.plots import new_figure
 from decobandit.paper import batches, table1
 from decobandit.paper.experiments import Section, Verdict, reproduction_page
-from decobandit.paper.selftest import Selftest, installed
 from decobandit.problem import Arm
-from decobandit.support import Check
 from decobandit.trials import create_trial
 from decobandit.trials.report_text import trial_page
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
+from collections import Counter
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,7 +21,7 @@ from .problem_options import context_of
 from .tables import print_table
 
 if TYPE_CHECKING:
-    from ..paper.selftest import Selftest
+    from .selftest import Selftest
 
 Part: TypeAlias = Callable[[], None]
 LEFT = (
@@ -276,29 +277,27 @@ def selftest(
     Compares with published numbers and slow reference versions, in a minute or two. Exit code 1
     if a check fails.
     """
-    from ..paper.selftest import CHECKS, run_checks
+    from .selftest import CHECKS, check_log, run_checks
 
-    checks = list(CHECKS)
+    checks = CHECKS
     if find_spec("sqlalchemy") is None:
         say("the log of trials is not checked: the extra 'trials' is not installed")
     else:
-        from ..trials.selftest import check_log
-
-        checks.append(check_log)
-    with support.show_progress() as report_progress:
-        selftest_result = run_checks(checks, report_progress)
+        checks = (*CHECKS, check_log)
+    with support.show_progress() as progress:
+        result = run_checks(checks, progress)
     if report is not None:
-        support.write_whole(report, selftest_result.to_html())
+        support.write_whole(report, result.to_html())
         written("report", report)
-    print_result(selftest_result, as_json, _show)
-    end_with(selftest_result.ok)
+    print_result(result, as_json, _print_selftest)
+    end_with(result.ok)
 
 
-def _show(result: Selftest) -> None:
-    rows = [
-        (area, str(len(checks)), str(sum(not check.ok for check in checks)))
-        for area, checks in result.by_area().items()
-    ]
+def _print_selftest(result: Selftest) -> None:
+    areas, failed = (
+        Counter(check.area for check in checks) for checks in (result.checks, result.failed)
+    )
+    rows = [(area, str(number), str(failed[area])) for area, number in areas.items()]
     print_table("Self-test", ["area", "checks", "failed"], rows, text=["area"])
     for check in result.failed:
         print(

@@ -61,7 +61,6 @@ if TYPE_CHECKING:
     from .progress import tells_progress as tells_progress
     from .timing import Stopwatch as Stopwatch
     from .validation import BLANK_LETTERS as BLANK_LETTERS
-    from .validation import Check as Check
     from .validation import JsonError as JsonError
     from .validation import Naming as Naming
     from .validation import Place as Place

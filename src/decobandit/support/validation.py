@@ -1,4 +1,4 @@
-"""Errors of pydantic in one line, strict JSON, names that look alike, checks of the program."""
+"""Errors of pydantic in one line, strict JSON, names that look alike."""
 
 from __future__ import annotations
 
@@ -7,14 +7,12 @@ import math
 import re
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
-from typing import Any, Literal, NoReturn, get_args
+from typing import Any, NoReturn, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 from .errors import DecoError
-from .records import doc, record_class
 
 Place = tuple[int | str, ...]
 Naming = Callable[[Place], str]
@@ -305,35 +303,3 @@ def _without_blanks(text: str) -> str:
 
 def _is_variation(sign: str) -> bool:
     return "\ufe00" <= sign <= "\ufe0f" or "\U000e0100" <= sign <= "\U000e01ef"
-
-
-Rule = Literal["equal", "at least", "at most"]
-
-
-@record_class()
-class Check:
-    """Comparison of a computed number with an independent one."""
-
-    area: str = doc("What part of the program it belongs to.")
-    what: str = doc("What is compared.")
-    oracle: str = doc("Where the expected number comes from.")
-    expected: float = doc("The number that is right.")
-    found: float = doc("The number that was computed.")
-    tolerance: float = doc("By how much they may differ, or the bound may be missed.")
-    rule: Rule = doc(
-        "Whether `found` is to be equal to `expected`, at least or at most that.", default="equal"
-    )
-
-    @property
-    def ok(self) -> bool:
-        """Whether the check holds; False for nan."""
-        apart = self.found - self.expected
-        if self.rule == "at least":
-            return apart >= -self.tolerance
-        if self.rule == "at most":
-            return apart <= self.tolerance
-        return abs(apart) <= self.tolerance
-
-    def to_dict(self) -> dict[str, object]:
-        """Return plain values, with the verdict."""
-        return asdict(self) | {"ok": self.ok}

@@ -6,21 +6,26 @@ from collections.abc import Iterator
 import pytest
 
 from decobandit import joint
+from decobandit.cli.selftest import (
+    CHECKS,
+    Check,
+    check_log,
+    check_optima,
+    odd_problem,
+    run_checks,
+)
 from decobandit.paper import plain_oracles as plain
-from decobandit.paper.selftest import CHECKS, check_optima, odd_problem, run_checks
 from decobandit.problem import Problem
-from decobandit.support import Check
-from decobandit.trials import selftest as trial_selftest
 from helpers import oracles
 from helpers.program import deco
 
 
 def test_all_checks_hold_and_every_area_is_there() -> None:
-    found = run_checks([*CHECKS, trial_selftest.check_log])
+    found = run_checks([*CHECKS, check_log])
     assert found.failed == []
     assert found.ok
     areas = {"optimum", "dual", "index", "evaluation", "simulation", "Thompson", "bound"}
-    assert set(found.by_area()) == areas | {"trial log"}
+    assert {check.area for check in found.checks} == areas | {"trial log"}
     page = found.to_html()
     assert "http" not in page.replace("http-equiv", "")  # nothing from outside
     assert page.count(">holds</td>") == len(found.checks)
