@@ -9,8 +9,8 @@ from typer.main import get_command
 
 from decobandit import optimum
 from decobandit.cli.app import PANELS, app
-from decobandit.cli.people import Role
-from decobandit.cli.tables import print_table
+from decobandit.cli.output import print_table
+from decobandit.cli.serving import Role
 from decobandit.policies.names import DEFAULT_POLICY, PAPER_POLICY, SIMULATED_POLICIES
 from decobandit.problem import TIE_RULES, Problem
 from decobandit.server.tokens import ROLES

@@ -23,13 +23,12 @@ from . import INTERRUPTED
 from .comparing import evaluate, gap, path, simulate
 from .design import design
 from .options import Commands
-from .people import audit, keys, token
 from .recommend import index, recommend
-from .serve import serve
+from .serving import audit, keys, serve, token
 from .set_up import demo, docs, selftest, warmup
 from .solving import bound, certify, market, optimum, solve
 from .study import reproduce, study
-from .trial import trial
+from .trial_records import trial
 
 _interrupted: list[int] = []  # signals received
 BAD_INPUT = 2

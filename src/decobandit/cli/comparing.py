@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,13 +13,14 @@ from .. import bounds, evaluation, figures, simulation, support
 from .. import problem as problems
 from ..policies.names import DEFAULT_POLICY, PAPER_POLICY, SIMULATED_POLICIES
 from . import options, output
+from .output import print_stages, print_table
 from .problem_options import Chosen, takes_policies
-from .tables import print_stages, print_table
 
 if TYPE_CHECKING:
     from ..problem.models.base import Outcome
 
 MANY_STATES = 50_000_000
+NO_BOUND = "bound: not computed, as it is slow here and no policy needs it; --bound computes it"
 # columns of LaTeX tables
 EVALUATED = [
     *("policy", "value", "regret", "certified_gap_percent"),
@@ -38,10 +40,12 @@ def evaluate(
     as_json: options.AsJson = False,
 ) -> None:
     """Evaluate policies exactly, over the prior or at a given truth."""
-    output.say_unruled(chosen.rules, as_json)
+    _say_unruled(chosen.rules, as_json)
     output.refuse_segments(chosen.context.problem, out=out)
     if all(group.model.finite for group in chosen.context.problem.groups):
-        output.note(size_note(chosen.context.problem))
+        states = evaluation.states_ahead(chosen.context.problem)
+        slow = "; 'deco simulate' is quicker" if states > MANY_STATES else ""
+        output.note(f"exact evaluation: up to {states:.2g} states for each policy{slow}")
     with support.show_progress() as report:
         comparison = bounds.compare_exactly(
             chosen.context,
@@ -53,19 +57,21 @@ def evaluate(
         )
     if comparison.interrupted:
         output.say("interrupted: these are the policies that were finished")
-    output.print_result(comparison, as_json, print_evaluations)
+    output.print_result(comparison, as_json, _print_evaluations)
     output.write_out(out, comparison.columns, names=EVALUATED)
 
 
-def size_note(problem: problems.Problem) -> str:
-    """Return a line with the number of states to evaluate."""
-    states = evaluation.states_ahead(problem)
-    slow = "; 'deco simulate' is quicker" if states > MANY_STATES else ""
-    return f"exact evaluation: up to {states:.2g} states for each policy{slow}"
+def _say_unruled(rules: problems.Rules | None, as_json: bool) -> None:
+    """Say first that the rules of a design are not played: looks and stops change what is earned.
+
+    On standard output, or beside JSON on standard error.
+    """
+    if rules is not None and rules != problems.Rules():
+        line = "policies play without the rules of the design here; deco design plays under them"
+        print(line, file=sys.stderr if as_json else sys.stdout)
 
 
-def print_evaluations(comparison: bounds.ExactComparison) -> None:
-    """Print a table."""
+def _print_evaluations(comparison: bounds.ExactComparison) -> None:
     bound = comparison.bound
     has_truth = comparison.results[0].truth is not None
     titles = ["policy", "value", "regret", "states", "seconds"]
@@ -98,7 +104,7 @@ def print_evaluations(comparison: bounds.ExactComparison) -> None:
     if bound is not None:
         print(output.said_of(bound))
     elif comparison.left_out:
-        print(output.NO_BOUND)
+        print(NO_BOUND)
 
 
 # -- `deco simulate`: what policies earn, on common draws, with error bars -------------------------
@@ -127,7 +133,7 @@ def simulate(
     as_json: options.AsJson = False,
 ) -> None:
     """Simulate policies on common random numbers."""
-    output.say_unruled(chosen.rules, as_json)
+    _say_unruled(chosen.rules, as_json)
     output.refuse_segments(chosen.context.problem, out=out, episodes=episodes)
     if out is not None and out.suffix.lower() not in output.LATEX:
         _check_regret(chosen.context.problem)
@@ -148,7 +154,7 @@ def simulate(
         )
     if comparison.interrupted:
         output.say("interrupted: these are the policies that were finished")
-    output.print_result(comparison, as_json, print_simulation)
+    output.print_result(comparison, as_json, _print_simulation)
     if chosen.context.problem.segments:
         return
     output.save_table(episodes, partial(comparison.simulation.columns, "episodes"))
@@ -167,8 +173,7 @@ def _check_regret(problem: problems.Problem) -> None:
         )
 
 
-def print_simulation(comparison: bounds.SimulatedComparison) -> None:
-    """Print a table."""
+def _print_simulation(comparison: bounds.SimulatedComparison) -> None:
     result, bound = comparison.simulation, comparison.bound
     first = result.results[0].policy
     several = len(result.results) > 1
@@ -203,7 +208,7 @@ def print_simulation(comparison: bounds.SimulatedComparison) -> None:
     if bound is not None:
         print(output.said_of(bound))
     elif comparison.left_out:
-        print(output.NO_BOUND)
+        print(NO_BOUND)
 
 
 # -- `deco gap`: the gap between a policy and the bound, stage by stage ----------------------------
@@ -237,7 +242,7 @@ def gap(
             progress=report,
         )
     problem = chosen.context.problem
-    output.print_results(gaps, as_json, partial(print_gap, problem=problem))
+    output.print_results(gaps, as_json, partial(_print_gap, problem=problem))
     output.write_out(
         out,
         lambda: {name: [getattr(one, name) for one in gaps] for name in GAPS},
@@ -246,8 +251,7 @@ def gap(
     )
 
 
-def print_gap(result: bounds.Gap, problem: problems.Problem) -> None:
-    """Print the gap, its two sums and a table by stage."""
+def _print_gap(result: bounds.Gap, problem: problems.Problem) -> None:
     exact = result.method == "exact"
     error = "" if exact else f" ± {result.value_se:.6f}"
     part = f" ({100 * result.gap / abs(result.upper_bound):.2f}%)" if result.upper_bound else ""
@@ -303,11 +307,10 @@ def path(
     line = None if episode.expected is None else episode.expected.running_loss
     drawn = (episode.episode, line)
     output.draw(out, partial(figures.episode_figure, *drawn), partial(figures.episode_page, *drawn))
-    output.print_result(episode, as_json, print_path)
+    output.print_result(episode, as_json, _print_path)
 
 
-def print_path(comparison: bounds.ComparedEpisode) -> None:
-    """Print a table."""
+def _print_path(comparison: bounds.ComparedEpisode) -> None:
     episode = comparison.episode
     seed = "" if episode.seed is None else f", seed {episode.seed}"
     titles = ["stage", "pulled", "outcome", "index", "price", "short", "crowd", "loss"]

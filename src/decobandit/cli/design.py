@@ -20,13 +20,13 @@ from .output import (
     check_report,
     ending_in,
     print_result,
+    print_table,
     refuse_segments,
     say,
     write_out,
     write_report,
     written,
 )
-from .tables import print_table
 
 File = Annotated[Path, argument("FILE", "Problem file with a design (.toml, .json).")]
 Calibrate = Annotated[float | None, shown("ALPHA", "Calibrate thresholds to this type I error.")]

@@ -15,7 +15,7 @@ from typer.core import TyperCommand, TyperGroup
 from ..policies.names import POLICIES
 from ..problem.ties import TIE_RULES, TieRule, tie_rule
 from ..support import InvalidArgument
-from .output import check_drawing, check_drawing_or_table, check_latex
+from .output import FIGURES, LATEX, PAGES, ending_in
 
 if TYPE_CHECKING:
     from ..problem import BetaBernoulli
@@ -70,14 +70,13 @@ def _beta(text: str) -> BetaBernoulli:
     from ..problem import BetaBernoulli as Prior
     from ..support import float_from
 
-    rule = "must be two positive numbers, GOOD,BAD"
     try:
         good, bad = map(float_from, text.split(","))
+        if min(good, bad) > 0.0 and max(good, bad) <= MAX_SIZE:
+            return Prior(good=good, bad=bad)
     except ValueError:
-        raise InvalidArgument(f"--truth-prior: {text!r}; {rule}") from None
-    if not all(0.0 < number <= MAX_SIZE for number in (good, bad)):
-        raise InvalidArgument(f"--truth-prior: {text!r}; {rule}")
-    return Prior(good=good, bad=bad)
+        pass
+    raise InvalidArgument(f"--truth-prior: {text!r}; must be two positive numbers, GOOD,BAD")
 
 
 def _method(text: str) -> str:
@@ -146,20 +145,11 @@ BoundDraws = Annotated[
         min=0, show_default="200 on some small problems", help="Scenarios of the information bound."
     ),
 ]
-# holds for all that a command computes; the command itself need not read it
+# these two hold for all that a command does; the command itself need not read them
 Workers = Annotated[
     int | None,
-    shown(
-        "N",
-        "Threads.",
-        "--workers",
-        min=1,
-        callback=_limit_workers,
-        show_default="one per processor",
-    ),
+    shown("N", "Threads.", min=1, callback=_limit_workers, show_default="one per processor"),
 ]
-
-# holds for the whole command, which need not read it
 AllowPolicy = Annotated[list[str] | None, allowing(allow_policies)]
 
 # -- outcomes from tables --------------------------------------------------------------------------
@@ -172,15 +162,31 @@ PullsColumn = Annotated[str, shown("NAME", "Column with the number of pulls.")]
 # -- where results go -----------------------------------------------------------------------------
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
-DRAWINGS = ".png, .svg, .pdf, interactive .html."
+DRAWN = (*FIGURES, *PAGES)
 OutFigure = Annotated[
     Path | None,
-    shown("FILE", "Figure: .png, .svg, .pdf, .html; table: .tex.", callback=check_drawing_or_table),
+    shown(
+        "FILE",
+        "Figure: .png, .svg, .pdf, .html; table: .tex.",
+        callback=ending_in(*DRAWN, *LATEX),
+    ),
 ]
-OutTable = Annotated[Path | None, shown("FILE", "LaTeX table: .tex.", callback=check_latex)]
-OutDrawing = Annotated[Path | None, shown("FILE", f"Figure: {DRAWINGS}", callback=check_drawing)]
-DATABASE = "SQLite file or postgresql:// URL."
-Db = Annotated[str | None, shown("FILE|URL", DATABASE, show_default="DECO_DB, else deco-trials.db")]
+OutTable = Annotated[Path | None, shown("FILE", "LaTeX table: .tex.", callback=ending_in(*LATEX))]
+OutDrawing = Annotated[
+    Path | None,
+    shown("FILE", "Figure: .png, .svg, .pdf, interactive .html.", callback=ending_in(*DRAWN)),
+]
+OutCertificate = Annotated[
+    Path, shown("FILE", "Write the certificate (.json).", callback=ending_in(".json"))
+]
+Db = Annotated[
+    str | None,
+    shown(
+        "FILE|URL",
+        "SQLite file or postgresql:// URL.",
+        show_default="DECO_DB, else deco-trials.db",
+    ),
+]
 
 
 # -- Commands whose help fits into 80 columns ------------------------------------------------------

@@ -1,7 +1,7 @@
-"""Output of commands: JSON, text and files.
+"""Output of commands: one JSON object for programs, tables for people, and files.
 
-One JSON object for programs, or lines for people. Files are refused before the long work, and
-acknowledged when they are there.
+Files are refused before the long work, and acknowledged when they are there. No number of a table
+is ever cut, however narrow the terminal is.
 """
 
 from __future__ import annotations
@@ -9,18 +9,19 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import typer
 
 from .. import bounds, figures, support
 from .. import problem as problems
-from .tables import print_table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from rich.table import Table
 
 
 class Result(Protocol):
@@ -29,35 +30,34 @@ class Result(Protocol):
     def to_dict(self) -> dict[str, Any]: ...
 
 
+R = TypeVar("R", bound=Result)
 FOUND_SOMETHING = 1
-Found = TypeVar("Found", bound=Result)
 
 
-def print_result(result: Found, as_json: bool, show: Callable[[Found], None]) -> None:
+def print_result(result: R, as_json: bool, show: Callable[[R], None]) -> None:
     """Print a result as JSON, or by `show`."""
     if as_json:
         print_json(result.to_dict())
     elif isinstance(result, problems.BySegment):
-        print_segments(result)
+        _print_segments(result)
     else:
         show(result)
 
 
 def print_results(
-    results: Sequence[Found], as_json: bool, show: Callable[[Found], None], **more: object
+    results: Sequence[R], as_json: bool, show: Callable[[R], None], **more: object
 ) -> None:
     """Print results in turn; as JSON one object or {"results": [...]}, with `more` in each."""
     if isinstance(results, problems.BySegment):
         print_result(results, as_json, show)
-        return
-    if as_json:
+    elif as_json:
         trees = [result.to_dict() | more for result in results]
         print_json(trees[0] if len(trees) == 1 else {"results": trees})
-        return
-    for number, result in enumerate(results):
-        if number:
-            print()
-        show(result)
+    else:
+        for number, result in enumerate(results):
+            if number:
+                print()
+            show(result)
 
 
 def print_json(tree: dict[str, Any]) -> None:
@@ -74,16 +74,6 @@ def end_with(ok: bool) -> None:
 def say(line: str) -> None:
     """Print a line on standard error."""
     print(line, file=sys.stderr)
-
-
-def say_unruled(rules: problems.Rules | None, as_json: bool) -> None:
-    """Say first that the rules of a design are not played: looks and stops change what is earned.
-
-    On standard output, or beside JSON on standard error.
-    """
-    if rules is not None and rules != problems.Rules():
-        line = "policies play without the rules of the design here; deco design plays under them"
-        print(line, file=sys.stderr if as_json else sys.stdout)
 
 
 def note(line: str) -> None:
@@ -107,12 +97,158 @@ def fixed(value: float | None, digits: int) -> str:
     return "" if value is None else f"{value:.{digits}f}"
 
 
-NO_BOUND = "bound: not computed, as it is slow here and no policy needs it; --bound computes it"
-
-
 def said_of(bound: bounds.BoundValue) -> str:
     """Return a sentence about an upper bound."""
     return f"no policy can earn more than {bound.value:.6f} ({bound.meaning})"
+
+
+# -- Tables ----------------------------------------------------------------------------------------
+
+MOST_ROWS = 30  # arms shown to a person
+NARROW: dict[str, Any] = {"pad_edge": False, "padding": (0, 1, 0, 0)}
+LONGEST_WORDS = 24  # cells of a column of words that are not folded
+Rows = Sequence[Sequence[str] | None]
+
+
+def print_table(
+    title: str,
+    titles: Sequence[str],
+    rows: Iterable[Sequence[str] | None],
+    *,
+    text: Collection[str] = (),
+    narrow: bool = False,
+    **settings: Any,
+) -> None:
+    """Print rows under titles; those of `text` are words, all others numbers, to the right.
+
+    None among the rows draws a line. A table that does not fit is set without frames, then with
+    titles on several lines and, where that is not enough, wider than the terminal.
+    """
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.measure import Measurement
+
+    cells, console, wide = list(rows), Console(), Console(width=1000)
+    plain = {"box": SIMPLE_HEAD, **NARROW, **settings}
+    layouts = [(settings, False)] * (not narrow) + [(plain, False), (plain, True)]
+    for layout, folded in layouts:
+        table = _table(title, titles, cells, text, folded, layout)
+        width = Measurement.get(wide, wide.options, table).minimum
+        if width <= console.width:
+            break
+    else:
+        console = Console(width=width)
+    console.print(table)
+
+
+def _table(
+    title: str,
+    titles: Sequence[str],
+    rows: Rows,
+    text: Collection[str],
+    folded: bool,
+    layout: dict[str, Any],
+) -> Table:
+    """Build the table. Rich cuts what is wider than its least width: only long text may wrap."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=Text(title) if title else None, **layout)
+    for number, name in enumerate(titles):
+        column = [row[number] for row in rows if row is not None]
+        widest = max(map(len, column), default=0)
+        longest = max(map(len, name.split()), default=1)
+        above = "\n".join(wrap(name, max(widest, longest))) if folded else name
+        long = name in text and widest > LONGEST_WORDS
+        least = max((len(word) for cell in column for word in cell.split()), default=0)
+        table.add_column(
+            Text(above),
+            justify="left" if name in text else "right",
+            min_width=max(least if long else widest, *map(len, above.split("\n"))),
+            no_wrap=not long,
+            overflow="fold",
+        )
+    for row in rows:
+        if row is None:
+            table.add_section()
+        else:
+            table.add_row(*map(Text, row))
+    return table
+
+
+def print_stages(
+    title: str,
+    titles: Sequence[str],
+    row: Callable[[int], list[str]],
+    *,
+    stages: int,
+    most: int,
+    dots: bool = False,
+    **settings: Any,
+) -> None:
+    """Print one row per stage: `most` from either end, a line or dots between."""
+    skipped = range(most, stages - most)
+    rows: list[list[str] | None] = [row(t) for t in range(stages) if t not in skipped]
+    if skipped:
+        rows.insert(most, ["..."] * len(titles) if dots else None)
+    print_table(title, titles, rows, **settings)
+    if skipped:
+        print(f"stages {skipped.start} to {skipped.stop - 1} are left out; --json has all of them")
+
+
+COLUMNS = {  # of segments
+    "segment": "segment",
+    "share": "share",
+    "budget": "money",
+    "scenario": "scenario",
+    "policy": "policy",
+    "good": "good",
+    "size": "pulls",
+    "reject": "P(declared)",
+    "value": "value",
+    "value_se": "± s.e.",
+    "own_clock_value": "on own clock",
+    "regret": "regret",
+    "gap": "gap",
+    "upper_bound": "upper bound",
+    "own_clock_bound": "own-clock bound",
+    "trivial": "best arms known",
+}
+DIGITS = {"share": ".4g", "budget": ".3g"}
+WORDS = ("segment", "scenario", "policy")
+
+
+def _print_segments(result: problems.BySegment) -> None:
+    """Print a row per segment, or per segment and policy, and the rows in all."""
+    rows = result.rows()
+    keys = [key for key in COLUMNS if any(row.get(key) not in (None, 0.0) for row in rows)]
+
+    def cell(row: dict[str, Any], key: str) -> str:
+        value, most = row.get(key), row.get("reject_at_most")
+        if key == "reject" and most is not None:
+            return f"<= {most:.4f}"
+        if isinstance(value, float):
+            return f"{value:{DIGITS.get(key, '.4f')}}"
+        return "" if value is None else str(value)
+
+    lines: list[list[str] | None] = []
+    for number, row in enumerate(rows):
+        if number and row["segment"] != rows[number - 1]["segment"]:
+            lines.append(None)
+        lines.append([cell(row, key) for key in keys])
+    print_table(result.problem.described(), [COLUMNS[key] for key in keys], lines, text=WORDS)
+    total = rows[-1]
+    if total.get("upper_bound") is not None:
+        print(f"no policy can earn more than {total['upper_bound']:.6f} in all;")
+        print(f"policies that decide by their own segment only: {total['own_clock_bound']:.6f}")
+    elif "own_clock_value" in total:
+        print("value: of the best policy, which also looks at the calendar")
+    if "value_se" in keys:
+        print("±: one standard error; segments are simulated independently")
+    if "reject" in keys:
+        print("P(declared): some arm is declared; in all, in some segment: at most the sum")
+    if "budget" in keys:
+        print("money: of each segment, split at one price of money; a segment never spends more")
 
 
 # -- Files that commands write: refused before the long work, acknowledged when they are there -----
@@ -140,27 +276,39 @@ def check_writable(path: Path | None) -> Path | None:
 
 
 def ending_in(*endings: str) -> Callable[[Path | None], Path | None]:
-    """Refuse a file of another kind, or one that cannot be written."""
+    """Refuse a file of another kind, one that nothing here can make, or that cannot be written."""
 
     def check(path: Path | None) -> Path | None:
         check_writable(path)
-        if path is not None and path.suffix.lower() not in endings:
-            listed = ", ".join(endings[:-1])
-            allowed = f"{listed} or {endings[-1]}" if len(endings) == 2 else ", ".join(endings)
+        ending = "" if path is None else path.suffix.lower()
+        if path is not None and ending not in endings:
+            allowed = (" or " if len(endings) == 2 else ", ").join(endings)
             raise typer.BadParameter(f"{path}: must end in {allowed}")
+        if ending == ".parquet":
+            support.check_parquet()
+        if ending == ".pdf" and set(endings) == set(REPORTS):
+            from ..figures.report_page import check_pdf
+
+            check_pdf()
         return path
 
     return check
 
 
-def check_report(path: Path | None) -> Path | None:
-    """Refuse a report of another kind, or PDF where nothing can print it."""
-    ending_in(".html", ".pdf")(path)
-    if path is not None and path.suffix.lower() == ".pdf":
-        from ..figures.report_page import check_pdf
+REPORTS = (".html", ".pdf")
+check_report = ending_in(*REPORTS)
+check_table = ending_in(*TABLES)
 
-        check_pdf()
-    return path
+
+def written(what: str, path: Path) -> None:
+    """Tell people at a terminal that a file is there."""
+    note(f"{what} written to {path}")
+
+
+def write_json(what: str, tree: dict[str, Any], path: Path) -> None:
+    """Write a file for programs."""
+    support.write_whole(path, json.dumps(tree, indent=1, allow_nan=False) + "\n")
+    written(what, path)
 
 
 def write_report(path: Path, page: str) -> None:
@@ -172,19 +320,6 @@ def write_report(path: Path, page: str) -> None:
     else:
         support.write_whole(path, page)
     written("report", path)
-
-
-check_drawing = ending_in(*FIGURES, *PAGES)
-check_drawing_or_table = ending_in(*FIGURES, *PAGES, *LATEX)
-check_latex = ending_in(*LATEX)
-
-
-def check_table(path: Path | None) -> Path | None:
-    """Refuse a file that no table can be written to."""
-    ending_in(*TABLES)(path)
-    if path is not None and path.suffix.lower() == ".parquet":
-        support.check_parquet()
-    return path
 
 
 def save_table(path: Path | None, columns: Callable[[], support.Columns]) -> None:
@@ -244,75 +379,12 @@ def write_out(
         return
     if out.suffix.lower() in LATEX:
         every = columns()
-        shown = [name for name in names or every if name in every]
-        save_table(out, lambda: {name: every[name] for name in shown if _has_values(every[name])})
+        shown = {name: every[name] for name in names or every if name in every}
+        filled = {
+            name: column
+            for name, column in shown.items()
+            if any(value is not None for value in column)
+        }
+        save_table(out, lambda: filled)
     elif figure is not None:
         draw(out, figure, lambda: figures.figure_page(figure(interactive=True), title))
-
-
-def _has_values(column: support.Column) -> bool:
-    return any(value is not None for value in column)
-
-
-def written(what: str, path: Path) -> None:
-    """Tell people at a terminal that a file is there."""
-    note(f"{what} written to {path}")
-
-
-COLUMNS = {
-    "segment": "segment",
-    "share": "share",
-    "budget": "money",
-    "scenario": "scenario",
-    "policy": "policy",
-    "good": "good",
-    "size": "pulls",
-    "reject": "P(declared)",
-    "value": "value",
-    "value_se": "± s.e.",
-    "own_clock_value": "on own clock",
-    "regret": "regret",
-    "gap": "gap",
-    "upper_bound": "upper bound",
-    "own_clock_bound": "own-clock bound",
-    "trivial": "best arms known",
-}
-DIGITS = {"share": 4, "budget": 3}
-WORDS = ("segment", "scenario", "policy")
-
-
-def print_segments(result: problems.BySegment) -> None:
-    """Print a row per segment, or per segment and policy, and the rows in all."""
-    rows = result.rows()
-    shown = [key for key in COLUMNS if any(row.get(key) not in (None, 0.0) for row in rows)]
-    lines: list[list[str] | None] = []
-    for number, row in enumerate(rows):
-        if number and row["segment"] != rows[number - 1]["segment"]:
-            lines.append(None)
-        cells = [_cell(key, row.get(key)) for key in shown]
-        if row.get("reject_at_most") is not None:
-            cells[shown.index("reject")] = f"<= {_text(row['reject_at_most'])}"
-        lines.append(cells)
-    print_table(result.problem.described(), [COLUMNS[key] for key in shown], lines, text=WORDS)
-    total = rows[-1]
-    if total.get("upper_bound") is not None:
-        print(f"no policy can earn more than {total['upper_bound']:.6f} in all;")
-        print(f"policies that decide by their own segment only: {total['own_clock_bound']:.6f}")
-    elif "own_clock_value" in total:
-        print("value: of the best policy, which also looks at the calendar")
-    if "value_se" in shown:
-        print("±: one standard error; segments are simulated independently")
-    if "reject" in shown:
-        print("P(declared): some arm is declared; in all, in some segment: at most the sum")
-    if "budget" in shown:
-        print("money: of each segment, split at one price of money; a segment never spends more")
-
-
-def _cell(key: str, value: object) -> str:
-    return f"{value:.{DIGITS.get(key, 6)}g}" if key in DIGITS else _text(value)
-
-
-def _text(value: object) -> str:
-    if value is None:
-        return ""
-    return f"{value:.4f}" if isinstance(value, float) else str(value)

@@ -31,43 +31,13 @@ from .output import note
 
 ProblemFile = Annotated[Path | None, argument("PROBLEM", "Problem file (.toml, .json).")]
 SourceFile = Annotated[Path | None, argument("PROBLEM|SOLUTION", "Problem file or saved solution.")]
+OneSegment = Annotated[str | None, shown("NAME", "Only this segment, on its own clock.")]
 
 
 def _problem_option(metavar: str, text: str, default: str | None = None) -> Any:
     """Option of a problem without a file; all are in one panel of the help."""
     panel, shown_default = "Problem without a file", default or False
     return shown(metavar, text, rich_help_panel=panel, show_default=shown_default)
-
-
-Arms = Annotated[int | None, _problem_option("K", "Number of equal arms.")]
-Horizon = Annotated[int | None, _problem_option("T", "Number of stages.")]
-HorizonLaw = Annotated[
-    str | None,
-    _problem_option("LAW", "Random horizon, such as geometric:mean=50,most=400."),
-]
-PriorGood = Annotated[float | None, _problem_option("A", "Prior weight of good outcomes.", "1")]
-PriorBad = Annotated[float | None, _problem_option("B", "Prior weight of bad outcomes.", "1")]
-Batch = Annotated[int | None, _problem_option("M", "Pulls per stage, shared among arms.")]
-Unit = Annotated[int | None, _problem_option("U", "Pulls of a batch that go to one arm together.")]
-Deploy = Annotated[
-    float | None, _problem_option("N", "Uses of the arm that is deployed at the end.")
-]
-DeployArms = Annotated[int | None, _problem_option("M", "Arms that are deployed.", "1")]
-RewardGood = Annotated[float | None, _problem_option("R", "Reward of a good outcome.", "1")]
-RewardBad = Annotated[float | None, _problem_option("R", "Reward of a bad outcome.", "0")]
-OneSegment = Annotated[str | None, shown("NAME", "Only this segment, on its own clock.")]
-_OPTION_OF_FIELD: dict[support.Place, str] = {
-    ("arms",): "--arms",
-    ("horizon",): "--horizon",
-    ("prior", "good"): "--prior-good",
-    ("prior", "bad"): "--prior-bad",
-    ("pulls_per_stage",): "--batch",
-    ("unit",): "--unit",
-    ("terminal", "deploy"): "--deploy",
-    ("terminal", "deploy_arms"): "--deploy-arms",
-    ("reward", "good"): "--reward-good",
-    ("reward", "bad"): "--reward-bad",
-}
 
 
 @dataclass(frozen=True)
@@ -82,17 +52,33 @@ class Source:
 
 def from_problem(
     problem: ProblemFile = None,
-    arms: Arms = None,
-    horizon: Horizon = None,
-    horizon_law: HorizonLaw = None,
-    prior_good: PriorGood = None,
-    prior_bad: PriorBad = None,
-    batch: Batch = None,
-    unit: Unit = None,
-    deploy: Deploy = None,
-    deploy_arms: DeployArms = None,
-    reward_good: RewardGood = None,
-    reward_bad: RewardBad = None,
+    arms: Annotated[int | None, _problem_option("K", "Number of equal arms.")] = None,
+    horizon: Annotated[int | None, _problem_option("T", "Number of stages.")] = None,
+    horizon_law: Annotated[
+        str | None, _problem_option("LAW", "Random horizon, such as geometric:mean=50,most=400.")
+    ] = None,
+    prior_good: Annotated[
+        float | None, _problem_option("A", "Prior weight of good outcomes.", "1")
+    ] = None,
+    prior_bad: Annotated[
+        float | None, _problem_option("B", "Prior weight of bad outcomes.", "1")
+    ] = None,
+    batch: Annotated[
+        int | None, _problem_option("M", "Pulls per stage, shared among arms.")
+    ] = None,
+    unit: Annotated[
+        int | None, _problem_option("U", "Pulls of a batch that go to one arm together.")
+    ] = None,
+    deploy: Annotated[
+        float | None, _problem_option("N", "Uses of the arm that is deployed at the end.")
+    ] = None,
+    deploy_arms: Annotated[int | None, _problem_option("M", "Arms that are deployed.", "1")] = None,
+    reward_good: Annotated[
+        float | None, _problem_option("R", "Reward of a good outcome.", "1")
+    ] = None,
+    reward_bad: Annotated[
+        float | None, _problem_option("R", "Reward of a bad outcome.", "0")
+    ] = None,
     segment: OneSegment = None,
     workers: Workers = None,
 ) -> Source:
@@ -100,13 +86,15 @@ def from_problem(
     fields = _without_none(
         arms=arms,
         horizon=horizon if horizon_law is None else _law(horizon_law),
-        prior=_prior(prior_good, prior_bad),
+        prior=_without_none(good=prior_good, bad=prior_bad),
         pulls_per_stage=batch,
         repeat=None if batch is None else True,
         unit=unit,
         terminal=_without_none(deploy=deploy, deploy_arms=deploy_arms),
         reward=_without_none(good=reward_good, bad=reward_bad),
     )
+    if "prior" in fields:
+        fields["prior"] = {"good": 1.0, "bad": 1.0} | fields["prior"]
     if problem is not None and fields:
         raise typer.BadParameter("give a problem file, or --arms and --horizon, not both")
     if problem is not None:
@@ -122,7 +110,13 @@ def from_problem(
     try:
         return Source(problems.EqualArms(**fields).problem())
     except problems.InvalidProblem as error:
-        raise problems.ProblemError(error.line(_OPTION_OF_FIELD.__getitem__)) from None
+        raise problems.ProblemError(error.line(_option_of_field)) from None
+
+
+def _option_of_field(place: support.Place) -> str:
+    """("prior", "good") is --prior-good."""
+    words = [str(word) for word in place if word != "terminal"]
+    return "--batch" if words == ["pulls_per_stage"] else f"--{'-'.join(words).replace('_', '-')}"
 
 
 def _read(file: Path, segment: str | None) -> Source:
@@ -146,12 +140,6 @@ def _law(text: str) -> problems.RandomHorizon:
         return problems.RandomHorizon.parse(text)
     except ValueError as error:
         raise typer.BadParameter(f"--horizon-law: {str(error).removeprefix('horizon: ')}") from None
-
-
-def _prior(good: float | None, bad: float | None) -> dict[str, float] | None:
-    if good is None and bad is None:
-        return None
-    return {"good": 1.0 if good is None else good, "bad": 1.0 if bad is None else bad}
 
 
 def _without_none(**values: Any) -> dict[str, Any]:

@@ -11,9 +11,8 @@ from .. import policies
 from .. import problem as problems
 from ..policies.names import DEFAULT_POLICY, PAPER_POLICY
 from .options import ArmColumn, AsJson, GoodColumn, OutcomeColumn, PullsColumn, shown
-from .output import digits, print_results
+from .output import MOST_ROWS, digits, print_results, print_table
 from .problem_options import Chosen, takes_policies
-from .tables import MOST_ROWS, print_table
 
 if TYPE_CHECKING:
     from ..policies.recommendation import ArmReport

@@ -16,9 +16,8 @@ from .. import arm, bounds, evaluation, figures, joint, policies, prices, simula
 from .. import problem as problems
 from ..support.errors import InvalidFile
 from .options import AsJson, Workers, shown
-from .output import check_writable, end_with, make_folder, print_result, say, written
+from .output import check_writable, end_with, make_folder, print_result, print_table, say, written
 from .problem_options import context_of
-from .tables import print_table
 
 if TYPE_CHECKING:
     from .selftest import Selftest

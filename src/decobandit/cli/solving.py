@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -11,10 +10,21 @@ import typer
 
 from .. import bounds, figures, joint, prices, support
 from .. import problem as problems
-from .options import AsJson, OutDrawing, OutTable, Seed, Tolerance, shown
-from .output import draw, ending_in, fixed, print_result, refuse_segments, say, write_out, written
+from .options import AsJson, OutCertificate, OutDrawing, OutTable, Seed, Tolerance, shown
+from .output import (
+    draw,
+    ending_in,
+    fixed,
+    print_result,
+    print_stages,
+    print_table,
+    refuse_segments,
+    say,
+    write_json,
+    write_out,
+    written,
+)
 from .problem_options import context_of, solve_shown, takes_problem
-from .tables import print_stages, print_table
 
 MOST_STAGES = 12  # of a table of prices
 Grid = Annotated[
@@ -101,9 +111,7 @@ def print_resource_prices(solution: prices.DualSolution) -> None:
 @takes_problem
 def certify(
     problem: problems.Problem,
-    out: Annotated[
-        Path, shown("FILE", "Write the certificate (.json).", callback=ending_in(".json"))
-    ],
+    out: OutCertificate,
     tol: Tolerance = 1e-4,
     grid: Grid = None,
 ) -> None:
@@ -111,8 +119,7 @@ def certify(
     refuse_segments(problem, out=out)
     bounds.check_certifiable(problem)
     tree = bounds.certificate(solve_shown(problem, tol, grid))
-    support.write_whole(out, json.dumps(tree, indent=1, allow_nan=False) + "\n")
-    written("certificate", out)
+    write_json("certificate", tree, out)
     print(f"no policy can earn more than {float.fromhex(tree['bound']):.6f}")
     print(f"to check it: python -m decobandit.bounds.certificate_checker {out}")
 

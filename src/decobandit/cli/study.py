@@ -13,7 +13,7 @@ import typer
 
 from .. import figures, studies, support
 from . import INTERRUPTED, options, output
-from .tables import print_table
+from .output import print_table
 
 if TYPE_CHECKING:
     from ..paper.reproduction import Reproduction

@@ -12,19 +12,20 @@ import typer
 from .. import support, trials
 from .options import AllowPolicy, AsJson, Db, argument, shown
 from .output import (
+    MOST_ROWS,
     check_report,
     check_writable,
     end_with,
     ending_in,
     print_json,
     print_result,
+    print_table,
     say,
     write_report,
     written,
 )
-from .people import DEFAULT_KEY, KEY_VARIABLE, print_people, private_key, public_key
-from .tables import MOST_ROWS, print_table
-from .trial_access import By, database, opened, print_left_out, takes_store, takes_trial, user
+from .serving import DEFAULT_KEY, KEY_VARIABLE, print_people, private_key, public_key
+from .trial import By, database, opened, print_left_out, takes_store, takes_trial, trial, user
 
 if TYPE_CHECKING:
     from ..trials.checkpoints import CheckpointCheck, PublicKey
@@ -33,15 +34,21 @@ if TYPE_CHECKING:
     Given = tuple[str, PublicKey]  # a checkpoint, and who has signed it
     from ..trials.report import TrialReport
 
-EXPORT = ".json: everything; .csv: one row per allocation."
 ExportFile = Annotated[Path | None, shown("FILE", "Exported trial to check instead.", "--export")]
-OutRecord = Annotated[Path | None, shown("FILE", EXPORT, callback=ending_in(".json", ".csv"))]
 
 
+@trial.command()
 @takes_trial
 def export(
     here: trials.Trial,
-    out: OutRecord = None,
+    out: Annotated[
+        Path | None,
+        shown(
+            "FILE",
+            ".json: everything; .csv: one row per allocation.",
+            callback=ending_in(".json", ".csv"),
+        ),
+    ] = None,
     masked: Annotated[
         bool, typer.Option("--masked", help="CSV with arm codes and without outcomes.")
     ] = False,
@@ -71,6 +78,7 @@ def on_record(here: trials.Trial, form: str, masked: bool, by: str) -> None:
         say(f"the export is not in the access log: {error}")
 
 
+@trial.command()
 def verify(
     trial: Annotated[str | None, argument("TRIAL", "Name or id; all trials by default.")] = None,
     file: ExportFile = None,
@@ -110,6 +118,7 @@ def verify(
     end_with(ok)
 
 
+@trial.command()
 def replay(
     trial: Annotated[str | None, argument("TRIAL", "Name or id of the trial.")] = None,
     file: ExportFile = None,
@@ -176,21 +185,15 @@ def _print_checkpoint(result: CheckpointCheck, ok: bool, reports: Collection[str
     state = "everything continues it" if ok else "NOT INTACT"
     trials = "1 trial" if result.trials == 1 else f"{result.trials} trials"
     print(f"checkpoint {result.number} of {result.made}, {trials}, signed by {result.key}: {state}")
-    _indented(problem for problem in result.problems if problem not in reports)
+    _indent(*(problem for problem in result.problems if problem not in reports))
 
 
 def _print_replay(result: trials.Replay) -> None:
     state = "all as logged" if result.ok else "NOT as logged"
     print(f"trial {result.trial}: {result.decisions} decisions recomputed, {state}")
-    _indented(result.differences)
-    _indented(f"made {origin}" for origin in result.made_by)
+    _indent(*result.differences, *(f"made {origin}" for origin in result.made_by))
     if result.differences or len(result.made_by) > 1:
-        _indented([f"recomputed by {result.recomputed_by}"])
-
-
-def _indented(lines: Iterable[str]) -> None:
-    for line in lines:
-        print(f"  {line}")
+        _indent(f"recomputed by {result.recomputed_by}")
 
 
 def print_verified(results: Iterable[trials.Verification]) -> None:
@@ -201,27 +204,31 @@ def print_verified(results: Iterable[trials.Verification]) -> None:
         if one.given_head_event is not None:
             since = one.events_since_given_head
             events = "1 event" if since == 1 else f"{since} events"
-            print(f"  the given head is event {one.given_head_event}; {events} since")
-        _indented(one.problems)
-        _indented(f"remark: {remark}" for remark in one.remarks)
+            _indent(f"the given head is event {one.given_head_event}; {events} since")
+        _indent(*one.problems, *(f"remark: {remark}" for remark in one.remarks))
+
+
+def _indent(*lines: str) -> None:
+    for line in lines:
+        print(f"  {line}")
 
 
 # -- `deco trial report`: results, deviations and the state of the log, as a page or as JS----------
 
 
-OutPage = Annotated[
-    Path | None, shown("FILE", "Write the report (.html, .pdf).", callback=check_report)
-]
-Control = Annotated[str | None, shown("ARM", "Control arm.", show_default="the first arm")]
-LateAfter = Annotated[float, shown("HOURS", "Delay after which outcomes are late.", min=0.01)]
-
-
+@trial.command()
 @takes_trial
 def report(
     here: trials.Trial,
-    out: OutPage = None,
-    control: Control = None,
-    late_after: LateAfter = 72.0,
+    out: Annotated[
+        Path | None, shown("FILE", "Write the report (.html, .pdf).", callback=check_report)
+    ] = None,
+    control: Annotated[
+        str | None, shown("ARM", "Control arm.", show_default="the first arm")
+    ] = None,
+    late_after: Annotated[
+        float, shown("HOURS", "Delay after which outcomes are late.", min=0.01)
+    ] = 72.0,
     by: By = None,
     as_json: AsJson = False,
 ) -> None:
@@ -277,6 +284,7 @@ def _print_report(content: TrialReport) -> None:
 # -- `deco trial backup`: a checked copy of the database -------------------------------------------
 
 
+@trial.command()
 @takes_store
 def backup(
     store: trials.Store,
@@ -299,16 +307,16 @@ def backup(
 # -- `deco trial checkpoint`: a signed note of the heads of all trials -----------------------------
 
 
-OutNote = Annotated[Path | None, shown("FILE", "Write the signed note.", callback=check_writable)]
-
-
+@trial.command()
 @takes_store
 def checkpoint(
     store: trials.Store,
     signing_key: Annotated[
         Path, shown("FILE", "Private key from 'deco keys new'.", "--key", envvar=KEY_VARIABLE)
     ] = DEFAULT_KEY,
-    out: OutNote = None,
+    out: Annotated[
+        Path | None, shown("FILE", "Write the signed note.", callback=check_writable)
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Sign the last hash of every log, for 'verify --checkpoint'."""
