@@ -19,7 +19,7 @@ from ..support.errors import DecoError, error_dict
 from ..support.lazy import explain_missing_extras
 from ..support.timing import show_compiling
 from ..support.workers import raise_between_kernels
-from . import INTERRUPTED
+from . import INTERRUPTED, trial_records  # noqa: F401  # which adds its commands to trial
 from .comparing import evaluate, gap, path, simulate
 from .design import design
 from .options import Commands
@@ -28,7 +28,7 @@ from .serving import audit, keys, serve, token
 from .set_up import demo, docs, selftest, warmup
 from .solving import bound, certify, market, optimum, solve
 from .study import reproduce, study
-from .trial_records import trial
+from .trial import trial
 
 _interrupted: list[int] = []  # signals received
 BAD_INPUT = 2
