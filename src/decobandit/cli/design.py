@@ -12,75 +12,67 @@ import typer
 from .. import designs, figures, support
 from .. import problem as problems
 from ..problem.ties import DEFAULT_TIES
-from .options import AllowPolicy, AsJson, Ties, Tolerance, Workers, argument, shown
-from .output import (
-    FIGURES,
-    LATEX,
-    PAGES,
-    check_report,
-    ending_in,
-    print_result,
-    print_table,
-    refuse_segments,
-    say,
-    write_out,
-    write_report,
-    written,
-)
+from . import options, output
+from .options import argument, shown
+from .output import FIGURES, LATEX, PAGES, print_table, say
 
-File = Annotated[Path, argument("FILE", "Problem file with a design (.toml, .json).")]
-Calibrate = Annotated[float | None, shown("ALPHA", "Calibrate thresholds to this type I error.")]
-Trials = Annotated[int | None, shown("N", "Trials to simulate.", min=1, show_default="the file's")]
-
+FILES = (".toml", ".json")
 OF_PAPERS = [  # columns of a LaTeX table
     *("scenario", "policy", "good", "best_share", "select_best"),
     *("reject", "reject_best", "reject_wrong", "size", "stopped"),
 ]
 MAX_ARM_ROWS = 12  # arms whose pulls are shown
-
-OutReport = Annotated[
-    Path | None,
-    shown("FILE", "Report with bounds and other priors (.html, .pdf).", callback=check_report),
-]
-FILES = (".toml", ".json")
-Out = Annotated[
-    Path | None,
-    shown(
-        "FILE",
-        "Figure, .tex table, calibrated design (.toml, .json).",
-        callback=ending_in(*FIGURES, *PAGES, *LATEX, *FILES),
-    ),
-]
+OF_FILE = "the file's"
 
 
 def design(
-    file: File,
-    calibrate: Calibrate = None,
+    file: Annotated[Path, argument("FILE", "Problem file with a design (.toml, .json).")],
+    calibrate: Annotated[
+        float | None, shown("ALPHA", "Calibrate thresholds to this type I error.")
+    ] = None,
     power: Annotated[float | None, shown("P", "Find the smallest horizon with this power.")] = None,
     alpha: Annotated[
         float | None, shown("ALPHA", "Type I error of --power.", show_default="0.05")
     ] = None,
-    policy: Annotated[
-        str | None, shown("NAME", "Only this policy.", show_default="the file's")
+    policy: Annotated[str | None, shown("NAME", "Only this policy.", show_default=OF_FILE)] = None,
+    draws: Annotated[
+        int | None, shown("N", "Trials to simulate.", min=1, show_default=OF_FILE)
     ] = None,
-    draws: Trials = None,
-    seed: Annotated[
-        int | None, shown("N", "Random seed.", min=0, show_default="the file's")
-    ] = None,
-    ties: Ties = DEFAULT_TIES,
-    tol: Tolerance = 1e-4,
-    allow_policy: AllowPolicy = None,
-    workers: Workers = None,
+    seed: Annotated[int | None, shown("N", "Random seed.", min=0, show_default=OF_FILE)] = None,
+    ties: options.Ties = DEFAULT_TIES,
+    tol: options.Tolerance = 1e-4,
+    allow_policy: options.AllowPolicy = None,
+    workers: options.Workers = None,
     inference: Annotated[
         bool, typer.Option("--inference", help="Simulate bias and coverage of estimates.")
     ] = False,
-    report: OutReport = None,
-    out: Out = None,
-    as_json: AsJson = False,
+    report: Annotated[
+        Path | None,
+        shown(
+            "FILE",
+            "Report with bounds and other priors (.html, .pdf).",
+            callback=output.check_report,
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        shown(
+            "FILE",
+            "Figure, .tex table, calibrated design (.toml, .json).",
+            callback=output.ending_in(*FIGURES, *PAGES, *LATEX, *FILES),
+        ),
+    ] = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Compute operating characteristics of a design, or its sample size."""
     saved = out if out is not None and out.suffix.lower() in FILES else None
-    _check_together(calibrate, power, alpha, saved)
+    if power is not None and calibrate is not None:
+        raise typer.BadParameter("--power: calibrates to --alpha; leave --calibrate out")
+    if alpha is not None and power is None:
+        raise typer.BadParameter("--alpha: give --power too, or use --calibrate ALPHA")
+    if saved is not None and power is None and calibrate is None:
+        why = "gets calibrated thresholds; give --calibrate ALPHA, or --power"
+        raise typer.BadParameter(f"--out: {saved} {why}")
     if power is not None and inference:
         raise typer.BadParameter("--inference: use it without --power, at the horizon of the file")
     problem, wanted = designs.load_design(file)
@@ -89,8 +81,8 @@ def design(
     changes = {key: value for key, value in overrides.items() if value is not None}
     wanted = wanted.model_copy(update=changes)
     designs.check_asked(wanted, file)
+    output.refuse_segments(problem, report=report, out=out)
     settings: dict[str, Any] = {"ties": ties, "tol": tol, "calibrate_to": calibrate}
-    refuse_segments(problem, report=report, out=out)
     size = None
     if power is not None:
         with support.show_progress() as progress:
@@ -107,45 +99,28 @@ def design(
         settings["calibrate_to"] = size.calibrate_to
         if report is not None:
             _write_report(problem, result.design, settings, file, report, size)
-        print_result(size, as_json, print_sample_size)
+        output.print_result(size, as_json, _print_sample_size)
     else:
-        settings["inference"] = inference
         if report is not None:
             result = _write_report(problem, wanted, settings, file, report)
         else:
             with support.show_progress() as progress:
                 result = designs.operating_characteristics(
-                    problem, wanted, **settings, progress=progress
+                    problem, wanted, **settings, inference=inference, progress=progress
                 )
         for line in result.notes:
             say(line)
         if result.interrupted:
             say("interrupted: these are the policies and scenarios that were finished")
-        print_result(result, as_json, print_design)
+        output.print_result(result, as_json, _print_design)
     if saved is not None:
         problems.save_problem(problem, saved, design=result.calibrated)
-        written("design with its thresholds", saved)
+        output.written("design with its thresholds", saved)
     elif not problem.segments:
         title = f"Operating characteristics: {problem.described()}"
         figure = partial(figures.characteristics_figure, result)
-        if size is None:
-            write_out(out, result.columns, figure, title, names=OF_PAPERS)
-        else:
-            write_out(out, size.columns, figure, title)
-
-
-def _check_together(
-    calibrate: float | None, power: float | None, alpha: float | None, saved: Path | None
-) -> None:
-    """Refuse options that contradict or lack each other."""
-    if power is not None and calibrate is not None:
-        raise typer.BadParameter("--power: calibrates to --alpha; leave --calibrate out")
-    if alpha is not None and power is None:
-        raise typer.BadParameter("--alpha: give --power too, or use --calibrate ALPHA")
-    if saved is not None and power is None and calibrate is None:
-        raise typer.BadParameter(
-            f"--out: {saved} gets calibrated thresholds; give --calibrate ALPHA, or --power"
-        )
+        columns, names = (result.columns, OF_PAPERS) if size is None else (size.columns, ())
+        output.write_out(out, columns, figure, title, names=names)
 
 
 def _write_report(
@@ -160,18 +135,16 @@ def _write_report(
     from ..designs.reporting import study_design
     from ..figures.design_report import study_page
 
-    settings = {key: value for key, value in settings.items() if key != "inference"}  # has it
     text = file.read_text(encoding="utf-8-sig")  # now: it may have changed when the work is done
     with support.show_progress() as progress:
         study = study_design(problem, wanted, **settings, progress=progress)
     for line in study.left_out:
         say(f"left out of the report: {line}")
-    write_report(report, study_page(study, file.name, text, size))
+    output.write_report(report, study_page(study, file.name, text, size))
     return study.result
 
 
-def print_sample_size(size: designs.SampleSize) -> None:
-    """Print the horizons that were tried, and the smallest that reaches the power."""
+def _print_sample_size(size: designs.SampleSize) -> None:
     rows = [
         [
             f"{one.horizon:,}",
@@ -191,8 +164,7 @@ def print_sample_size(size: designs.SampleSize) -> None:
     )
 
 
-def print_design(result: designs.DesignResult) -> None:
-    """One table per scenario."""
+def _print_design(result: designs.DesignResult) -> None:
     from ..figures.design_report import VALUES
 
     for scenario in result.scenarios:
@@ -223,27 +195,80 @@ def print_design(result: designs.DesignResult) -> None:
 
 
 def _print_scenario(result: designs.DesignResult, scenario: designs.ScenarioResult) -> None:
-
-    between = ", " if result.problem.is_binary else "; "
-    truth = between.join(problems.described_truth(result.problem, scenario.truth))
-    earned = "good" if result.problem.is_binary else "reward"
+    truth = problems.described_truth(result.problem, scenario.truth)
+    between, earned = (", ", "good") if result.problem.is_binary else ("; ", "reward")
+    title = f"{scenario.name}: {between.join(truth)}" + (" (null)" if scenario.null else "")
     kind = "type I error" if scenario.null else "power"
-    title = f"{scenario.name}: {truth}" + (" (null)" if scenario.null else "")
-    arms = result.problem.arms[:MAX_ARM_ROWS]
-    labels = [earned, f"{earned} sd", "best share", "select best", kind]
-    labels += ["best declared", "wrong declared"]
-    labels += [f"{arm.name} declared" for arm in arms] + ["size", "stopped", "predictable"]
-    labels += [] if result.problem.budget is None else ["spent", "spent, 5% to 95%"]
-    labels += [f"pulls of {arm.name}" for arm in arms]
-    for columns in _fitting(labels, [_column(row) for row in scenario.policies]):
-        titles = ["", *(policy for policy, *_ in columns)]
-        cells = [values for _, *values in columns]
-        print_table(title, titles, zip(labels, *cells, strict=True), text=[""], narrow=True)
+    arms = [arm.name for arm in result.problem.arms[:MAX_ARM_ROWS]]
+    columns = [(row.policy, _entries(row, arms, earned, kind)) for row in scenario.policies]
+    for group in _fitting(columns):
+        titles = ["", *(policy for policy, _ in group)]
+        rows = [
+            [label, *(entries[label] for _, entries in group)]
+            for label in (group[0][1] if group else ())
+        ]
+        print_table(title, titles, rows, text=[""], narrow=True)
     if result.problem.n_arms > MAX_ARM_ROWS:
         print(f"pulls of the first {MAX_ARM_ROWS} arms; --json has all of them")
     if scenario.policies and scenario.policies[0].select_best is None:
         equal = "all arms are equal: there is no best one to select"
         print(equal if problems.has_unknown_means(result.problem) else problems.NO_UNKNOWN_MEANS)
+
+
+def _entries(
+    row: designs.Characteristics, arms: list[str], earned: str, kind: str
+) -> dict[str, str]:
+    """Return the entries of a policy by their labels, the pulls of every arm last."""
+    errors = row.errors or {}
+
+    def entry(name: str, digits: int) -> str:
+        value, error = getattr(row, name), errors.get(name)
+        if value is None:
+            return "-"
+        more = f" ± {error:.{digits}f}" if isinstance(error, float) else ""
+        return f"{value:.{digits}f}{more}"
+
+    entries = {
+        earned: entry("good", 2),
+        f"{earned} sd": f"{row.good_sd:.2f}",
+        "best share": entry("best_share", 3),
+        "select best": entry("select_best", 3),
+        kind: entry("reject", 4),
+        "best declared": entry("reject_best", 4),
+        "wrong declared": entry("reject_wrong", 4),
+    }
+    for arm, p in zip(arms, row.reject_by_arm, strict=False):
+        entries[f"{arm} declared"] = f"{p:.4f}"
+    entries |= {
+        "size": entry("size", 1),
+        "stopped": entry("stopped", 3),
+        "predictable": entry("predictability", 3),
+    }
+    if row.spent_quantiles is not None:
+        low, _, high = row.spent_quantiles
+        entries |= {"spent": entry("spent", 2), "spent, 5% to 95%": f"{low:g} to {high:g}"}
+    for arm, pulls in zip(arms, row.pulls, strict=False):
+        entries[f"pulls of {arm}"] = f"{pulls:.1f}"
+    return entries
+
+
+Column = tuple[str, dict[str, str]]  # a policy, and its entries by label
+
+
+def _fitting(columns: list[Column]) -> Iterator[list[Column]]:
+    """Group the columns of policies so that each table fits the terminal."""
+    from rich.console import Console
+
+    room = Console().width - 2 - max((len(label) for _, one in columns for label in one), default=0)
+    group, used = list[Column](), 0
+    for policy, entries in columns:
+        width = max(map(len, [policy, *entries.values()])) + 2
+        if group and used + width > room:
+            yield group
+            group, used = [], 0
+        group.append((policy, entries))
+        used += width
+    yield group
 
 
 def _print_inference(result: designs.DesignResult) -> None:
@@ -265,50 +290,3 @@ def _print_inference(result: designs.DesignResult) -> None:
     if any(row.inference for _, row in rows):
         print("below: share of estimates below the truth; cover: share of intervals around it;")
         print(f"{max(one.trials for _, row in rows for one in row.inference):,} simulated trials")
-
-
-def _fitting(labels: list[str], columns: list[list[str]]) -> Iterator[list[list[str]]]:
-    """Group the columns of policies so that each table fits the terminal."""
-    from rich.console import Console
-
-    room = Console().width - max(map(len, labels)) - 2
-    widths = [max(map(len, column)) + 2 for column in columns]
-    group: list[list[str]] = []
-    for column, width in zip(columns, widths, strict=True):
-        if group and sum(widths[: len(group)]) + width > room:
-            yield group
-            widths, group = widths[len(group) :], []
-        group.append(column)
-    yield group
-
-
-def _column(row: designs.Characteristics) -> list[str]:
-    """Return the policy's name and its entries, the pulls of every arm last."""
-    errors = row.errors or {}
-
-    def with_error(name: str, digits: int) -> str:
-        value = getattr(row, name)
-        if value is None:
-            return "-"
-        error = errors.get(name)
-        more = f" ± {error:.{digits}f}" if isinstance(error, float) else ""
-        return f"{value:.{digits}f}{more}"
-
-    money = []
-    if row.spent_quantiles is not None:
-        low, _, high = row.spent_quantiles
-        money = [with_error("spent", 2), f"{low:g} to {high:g}"]
-    return [
-        row.policy,
-        with_error("good", 2),
-        f"{row.good_sd:.2f}",
-        with_error("best_share", 3),
-        with_error("select_best", 3),
-        *(with_error(name, 4) for name in ("reject", "reject_best", "reject_wrong")),
-        *(f"{p:.4f}" for p in row.reject_by_arm[:MAX_ARM_ROWS]),
-        with_error("size", 1),
-        with_error("stopped", 3),
-        with_error("predictability", 3),
-        *money,
-        *(f"{n:.1f}" for n in row.pulls[:MAX_ARM_ROWS]),
-    ]
