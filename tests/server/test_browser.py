@@ -133,11 +133,11 @@ def test_a_trial_is_planned_started_run_by_keyboard_explained_and_audited(
         page.get_by_role("link", name="Why").click()
         wait_for_figures(page)
         assert page.locator("#path svg .legendtext", has_text="price of a pull").count() == 1
-        # the line of the price, drawn: one path of its width in each figure
-        for figure, width in (("#decision", "4px"), ("#path", "4.2px")):
-            line = f"{figure} svg .scatterlayer path.js-line[style*='stroke-width: {width}']"
-            assert page.locator(line).count() == 1
-        assert page.locator("#decision svg .ytick", has_text="<script>alert").count() == 1
+        # the line of the price, drawn: one path of its width
+        line = "#path svg .scatterlayer path.js-line[style*='stroke-width: 4.2px']"
+        assert page.locator(line).count() == 1
+        assert page.locator("svg.bar line.bound").count() == 3
+        assert page.locator("td.name", has_text="<script>alert").count() == 1
         picture(page, "why-desktop-light")
         page.get_by_role("link", name="Audit").click()
         page.get_by_role("button", name="Verify the log").click()

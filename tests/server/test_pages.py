@@ -283,10 +283,29 @@ def test_the_figure_of_the_path_has_the_price_and_the_loss(site: Site) -> None:
     assert traces["price of a pull"]["y"] == pytest.approx(path.prices.tolist())
     assert traces["loss in this episode"]["y"] == pytest.approx(path.running_loss.tolist())
     assert len(traces["expected loss"]["y"]) == path.stages
-    worth = {trace["name"]: trace for trace in tree["decision"]["data"]}
-    arms = trial.status().arms[::-1]
-    both = zip(worth["expected reward"]["x"], worth["value of information"]["x"], strict=True)
-    assert [sum(pair) for pair in both] == pytest.approx([arm.index for arm in arms], abs=1e-5)
+
+
+def drawn(page: str) -> list[tuple[str, float, float]]:
+    """Every piece of a bar: what it shows, start and width in percent."""
+    pieces = re.findall(r'<rect class="(\w+)" x="([0-9.]+)" y="2" width="([0-9.]+)"', page)
+    return [(name, float(start), float(width)) for name, start, width in pieces]
+
+
+def test_bars_of_the_next_decision_end_at_the_index_and_show_the_price(site: Site) -> None:
+    trial = site.trial(NAMES, policy="deco")
+    trial.tell(trial.ask().id, 1)
+    status, page = trial.status(), Browser(site, "viewer").get(f"/trials/{trial.id}/why").text
+    prices = re.findall(r'<line class="bound" x1="([0-9.]+)"', page)
+    ends = [start + width for name, start, width in drawn(page) if name == "value_of_information"]
+    indices = [arm.index for arm in status.arms if arm.index is not None]
+    assert status.price is not None
+    assert len(prices) == len(status.arms)
+    scale = float(prices[0]) / status.price
+    assert ends == pytest.approx([scale * index for index in indices], abs=0.05)
+    rewards = [width for name, _, width in drawn(page) if name == "expected_reward"]
+    worth = [scale * (arm.expected_reward or 0.0) for arm in status.arms]
+    assert rewards == pytest.approx(worth, abs=0.05)
+    assert max(ends) <= 100.0
 
 
 def test_before_the_first_outcome_there_is_a_sentence_and_no_figure(site: Site) -> None:
@@ -300,9 +319,10 @@ def test_every_kind_of_policy_is_explained(site: Site, policy: str) -> None:
     trial = create_trial(site.trial(NAMES).problem, policy=policy, name=policy, db=site.store)
     trial.tell(trial.ask().id, 1)
     browser = Browser(site, "admin")
-    assert browser.get(f"/trials/{trial.id}/why").status_code == 200
+    page = browser.get(f"/trials/{trial.id}/why")
+    assert page.status_code == 200
+    assert len({arm for arm, *_ in drawn(page.text)}) >= 1
     figures = browser.get(f"/trials/{trial.id}/why.json?expected=true").json()
-    assert all(trace["type"] == "bar" for trace in figures["decision"]["data"])
     assert figures["path"]["data"]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Annotated, Any, Protocol, TypeVar
 
 from fastapi import Depends, Header, Path, Query, Request
@@ -126,19 +127,37 @@ def reasoned(
     return {"reason": body.reason, "key": key_of(key, body), "by": caller.name}
 
 
-def masked(slot: Allocation, trial: Trial) -> out.BlindAllocation:
-    """Return an allocation for blinded callers: codes of arms in their order, no outcomes."""
-    about: dict[str, Any] = {"id": slot.id, "subject": slot.subject}
-    if slot.segment is not None:
-        about["segment"] = slot.segment
-    if slot.arm is not None:
-        return out.BlindAllocation(arm=trial.codes[slot.arm], **about)
-    arms = [
-        out.BlindArmPulls(arm=trial.codes[part.arm], pulls=part.pulls, pending=part.pending)
-        for part in slot.arms
+def masked(slot: Allocation, trial: Trial) -> Allocation:
+    """Return an allocation for blinded callers: codes in their order, no outcomes or reasons."""
+    codes = trial.codes
+    parts = [
+        replace(part, arm=codes[part.arm], good=None, bad=None, seen=None) for part in slot.arms
     ]
-    arms.sort(key=lambda part: in_order(part.arm))
-    return out.BlindAllocation(arm=None, pending=slot.pending, arms=arms, **about)
+    parts.sort(key=lambda part: in_order(part.arm))
+    return replace(
+        slot,
+        arm=None if slot.arm is None else codes[slot.arm],
+        pulls={part.arm: part.pulls for part in parts if part.pulls},
+        arms=tuple(parts),
+        reason="",
+        change_reason=None,
+        note=None,
+        outcome=None,
+        probability=None,
+    )
+
+
+def blind(slot: Allocation, trial: Trial) -> dict[str, Any]:
+    """Return a masked allocation as JSON values: what a blinded answer has, by name."""
+    shown = masked(slot, trial)
+    tree: dict[str, Any] = {"id": shown.id, "subject": shown.subject, "arm": shown.arm}
+    if shown.segment is not None:
+        tree["segment"] = shown.segment
+    if shown.arm is None:
+        names = out.BlindArmPulls.model_fields
+        arms = [{name: getattr(part, name) for name in names} for part in shown.arms]
+        tree |= {"pending": shown.pending, "arms": arms}
+    return tree
 
 
 class Record(Protocol):
@@ -158,7 +177,7 @@ def answer(content: dict[str, Any] | out.Out | Record, status: int = 200) -> JSO
 
 def shown_to(caller: Principal, slot: Allocation, trial: Trial) -> JSONResponse:
     """Return an allocation as the caller may see it."""
-    return answer(masked(slot, trial) if caller.blinded else slot)
+    return answer(blind(slot, trial) if caller.blinded else slot)
 
 
 # -- pages of lists -----------------------------------------------------------------------------

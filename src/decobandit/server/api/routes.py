@@ -43,9 +43,9 @@ from .parameters import (
     TokenName,
     TrialId,
     answer,
+    blind,
     key_of,
     made,
-    masked,
     next_key,
     reasoned,
     shown_to,
@@ -190,12 +190,9 @@ def trial_status(request: Request, caller: Caller, trial: Seen) -> Response:
     ledger = trial.read()
     full = trial.status_at(ledger)
     if caller.blinded:
-        slots = [masked(slot, trial) for slot in full.open]
-        return answer(
-            out.BlindStatus(
-                id=trial.id, name=trial.name, finished=full.is_over, state=full.state, open=slots
-            )
-        )
+        slots = [blind(slot, trial) for slot in full.open]
+        names = {"id": trial.id, "name": trial.name}
+        return answer(names | {"finished": full.is_over, "state": full.state, "open": slots})
     stale = stale_ids(ledger.since, request.app.state.limits.stale_after)
     return answer(full.to_dict() | {"stale": stale})
 

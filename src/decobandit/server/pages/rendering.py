@@ -21,6 +21,7 @@ from ..._version import __version__
 from ...figures import marked_policy
 from ...figures.report_page import coded
 from ...problem.models.base import rounded
+from ...trials import report_text
 from ..auth import access_of
 from ..errors import ApiError, api_error
 
@@ -57,6 +58,16 @@ templates.filters |= {
     "digits": _digits,
     "marked": marked_policy,
     "rounded": rounded,
+}
+templates.globals |= {
+    "ON_RECORD": report_text.ON_RECORD,
+    "declared": report_text.declared,
+    "looks": report_text.looks,
+    "result_table": report_text.results,
+    "rules": report_text.rules_of_trial,
+    "segment_results": report_text.segment_results,
+    "shares": report_text.shares,
+    "state_of": report_text.state_of,
 }
 
 

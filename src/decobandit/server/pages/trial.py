@@ -3,49 +3,44 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as version_of
 from typing import Annotated, Any, TypeVar
 from urllib.parse import urlencode
 
+import numpy as np
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
-from fastapi.responses import HTMLResponse, JSONResponse, StreamingResponse
+from fastapi.responses import HTMLResponse, StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
 from ... import trials
+from ...bounds import MEANINGS, Episode, gap
+from ...designs import EXACT_STATES, STEPS, too_slow
+from ...evaluation import evaluate
+from ...figures import DARK_VARIANTS, draw_chart, episode_chart
 from ...figures.episodes import points_text
-from ...problem import ArmModel, Outcome
+from ...policies import policy_class
 from ...problem.problem_files import parse_tree
-from ...support import Cache, Floats, is_count
+from ...support import Cache, Floats, TooLarge, is_count
 from ...trials.allocations import AllocationState, counts_from, told_text
 from ...trials.arm_changes import ARM_KINDS
 from ...trials.ledger import Ledger
 from ...trials.lists import matching, numbers_of, page_of_allocations, stale_ids
 from ...trials.report import posteriors_of
-from ...trials.report_text import (
-    ON_RECORD,
-    declared,
-    looks,
-    rules_of_trial,
-    segment_results,
-    shares,
-    state_of,
-    trial_page,
-)
-from ...trials.report_text import results as result_table
+from ...trials.report_text import trial_page
 from ...trials.requests import MAX_KEY
-from ...trials.settings import in_order
+from ...trials.settings import TrialSettings
 from ...trials.status import has_episode
 from ...trials.verification import check_trial, replayed
+from ..api.parameters import masked
 from ..auth import EVERYBODY, allow
 from ..browsers import INLINE_STYLES
 from ..errors import ApiError, trial_error
-from ..long_work import LongWork, refusals
+from ..long_work import refusals
 from ..request_context import Principal
-from . import figures
 from .rendering import Form, PageRoute, Sent, go, page, page_of
 
 T = TypeVar("T")
@@ -56,11 +51,10 @@ EVENTS_PER_PAGE = 100
 ALLOCATIONS_PER_PAGE = 100
 
 router = APIRouter(prefix="/trials/{trial}", route_class=PageRoute, include_in_schema=False)
-_expected_losses = Cache[str, Floats | None](64)  # by the hash of the tables of a trial
-
-
-def _trial(request: Request, trial: Annotated[str, Path(max_length=100)]) -> trials.Trial:
-    return trials.open_trial(trial, db=request.app.state.store)
+ShortText = Annotated[str, Query(max_length=100)]
+PageNumber = Annotated[int, Query(alias="page", ge=1)]
+TrialName = Annotated[str, Path(alias="trial", max_length=100)]
+AllocationId = Annotated[str, Path(max_length=100)]
 
 
 @dataclass(frozen=True)
@@ -93,26 +87,29 @@ class Visit:
         """Make a change of the trial that a form asks for."""
         return change(*args, **{"key": form.key} | more, by=self.caller.name)
 
+    def stale(self, ledger: Ledger) -> dict[str, str]:
+        """Return since when allocations are pending that are older than the server's limit."""
+        names = stale_ids(ledger.since, self.request.app.state.limits.stale_after)
+        return {name: ledger.since[name] for name in names}
+
     def go(self, address: str = "", **query: str) -> Response:
         """Return a redirection to a page of the trial."""
         return go(f"/trials/{self.trial.id}{address}{'?' if query else ''}{urlencode(query)}")
 
 
-def _visit(request: Request, trial: Annotated[trials.Trial, Depends(_trial)]) -> Visit:
-    return Visit(request, trial)
+def _visit(request: Request, name: TrialName) -> Visit:
+    return Visit(request, trials.open_trial(name, db=request.app.state.store))
 
 
-def _visit_of_results(visit: Annotated[Visit, Depends(_visit)]) -> Visit:
+Visited = Annotated[Visit, Depends(_visit)]
+
+
+def _visit_of_results(visit: Visited) -> Visit:
     visit.saw()
     return visit
 
 
-Visited = Annotated[Visit, Depends(_visit)]
 Seen = Annotated[Visit, Depends(_visit_of_results)]
-AllocationId = Annotated[str, Path(max_length=100)]
-Control = Annotated[str, Query(max_length=100)]
-OfSegment = Annotated[str, Query(max_length=100)]
-
 
 # -- run ----------------------------------------------------------------------------------------
 
@@ -120,11 +117,7 @@ OfSegment = Annotated[str, Query(max_length=100)]
 @router.get("")
 @allow(*EVERYBODY)
 def run(
-    visit: Visited,
-    now: str = "",
-    done: str = "",
-    find: Annotated[str, Query(max_length=100)] = "",
-    number: Annotated[int, Query(alias="page", ge=1)] = 1,
+    visit: Visited, now: str = "", done: str = "", find: ShortText = "", number: PageNumber = 1
 ) -> Response:
     """Show the next allocation. `now`: the pending one; `done`: the one before.
 
@@ -140,7 +133,6 @@ class Refused:
     form: str  # tell or correct
     allocation: str
     why: str
-    status: int
     typed: dict[str, tuple[str, str]]  # by arm: good outcomes and all, or others and nothing
     reason: str
 
@@ -152,113 +144,52 @@ def _run_page(
     find: str = "",
     number: int = 1,
     refused: Refused | None = None,
+    code: int = 200,
 ) -> Response:
-    request, trial, caller = visit.request, visit.trial, visit.caller
+    trial, query = visit.trial, visit.request.query_params
     ledger = trial.read()
-    full, numbers, codes = trial.status_at(ledger), _numbers(caller, ledger), trial.codes
+    full, slots, models = trial.status_at(ledger), ledger.allocations, ledger.kinds
     visit.saw()
-    first = "" if refused is None else refused.allocation
-    pending = [_shown_to(caller, slot, trial) for slot in full.open]
+    blinded = visit.caller.blinded
+    pending, numbers, recent = list(full.open), numbers_of(ledger), list[trials.Allocation]()
+    before = slots.get(done)
+    if blinded:  # they must not count allocations, and see their ids
+        pending, numbers = [masked(slot, trial) for slot in pending], {name: name for name in slots}
+        before = None if before is None else masked(before, trial)
+        models = {trial.codes[arm]: model for arm, model in models.items()}
+    else:
+        recent = [slot for slot in reversed(slots.values()) if slot.told][:LATEST_OUTCOMES]
     alone = not done and not find and len(pending) == 1
     current = next((slot for slot in pending if alone or slot.id == now), None)
     waiting = matching([slot for slot in pending if slot is not current], numbers, find)
-    slots, kinds = ledger.allocations, models_of_slots(ledger)
-    recent = [slot for slot in reversed(slots.values()) if slot.told][:LATEST_OUTCOMES]
     for listed in (waiting, recent):  # a form that was refused comes first
-        listed.sort(key=lambda slot: slot.id != first)
-    before = None if done not in slots else _shown_to(caller, slots[done], trial)
+        listed.sort(key=lambda slot: refused is None or slot.id != refused.allocation)
     number, pages, shown = page_of(waiting, number, MAX_WAITING)
-    forms = [("tell", slot.id) for slot in (*shown, current) if slot is not None]
-    forms += [("correct", slot.id) for slot in recent]
-    ended = full.finished or full.stopped is not None
-    over = (ended or full.state != "running") and not caller.blinded
-    stale = stale_ids(ledger.since, request.app.state.limits.stale_after)
+    finished = full.finished or full.stopped is not None
+    over = (finished or full.state != "running") and not blinded
     return visit.page(
         "run.html.j2",
-        200 if refused is None else refused.status,
+        code,
         refused=refused,
-        models={(codes[arm] if caller.blinded else arm): ledger.kinds[arm] for arm in ledger.kinds},
-        upcoming=_upcoming(full),
-        finished=ended,
+        models=models,
+        finished=finished,
         state=full.state,
         now=current,
+        before=before,
         numbers=numbers,
         any_waiting=len(pending) > (current is not None),
         find=find,
-        browsing="find" in request.query_params or "page" in request.query_params,
-        over=over,
-        **(result_cards(visit.report()) if over else {}),
-        stale={allocation: ledger.since[allocation] for allocation in stale},
-        kinds=kinds,
-        said=_confirmation(before, numbers.get(done, ""), kinds, blinded=caller.blinded),
-        status=None if caller.blinded else full,
-        told=[] if caller.blinded else recent,
+        browsing="find" in query or "page" in query,
+        report=visit.report() if over else None,
+        stale=visit.stale(ledger),
+        status=None if blinded else full,
+        told=recent,
         waiting=shown,
         newest=next(reversed(slots), ""),
         number=number,
         pages=pages,
         others=len(waiting) - len(shown),
-        elsewhere=refused is not None and (refused.form, refused.allocation) not in forms,
     )
-
-
-def _numbers(caller: Principal, ledger: Ledger) -> Mapping[str, int | str]:
-    """Return labels of allocations; blinded users must not count them, and see their ids."""
-    return {name: name for name in ledger.allocations} if caller.blinded else numbers_of(ledger)
-
-
-def _upcoming(status: trials.Status) -> str:
-    """Return the arm, or pulls by arm, that an ask would allocate now."""
-    if status.next_pulls == {}:
-        return "no pull"
-    pulls = (status.next_pulls or {}).items()
-    return status.next_arm or ", ".join(f"{arm} {number}" for arm, number in pulls)
-
-
-def _shown_to(caller: Principal, slot: trials.Allocation, trial: trials.Trial) -> trials.Allocation:
-    """Return an allocation; blinded users see codes in their order, and no reason."""
-    if not caller.blinded:
-        return slot
-    codes = trial.codes
-    parts = [
-        replace(part, arm=codes[part.arm], good=None, bad=None, seen=None) for part in slot.arms
-    ]
-    parts.sort(key=lambda part: in_order(part.arm))
-    return replace(
-        slot,
-        arm=None if slot.arm is None else codes[slot.arm],
-        pulls={part.arm: part.pulls for part in parts if part.pulls},
-        arms=tuple(parts),
-        reason="",
-        change_reason=None,
-    )
-
-
-def _confirmation(
-    slot: trials.Allocation | None,
-    number: int | str,
-    kinds: Mapping[str, ArmModel],
-    *,
-    blinded: bool,
-) -> str:
-    """Confirm the last action; blinded: without the outcome, which may not be their own."""
-    if slot is None or (slot.state == "open" and not slot.told):
-        return ""
-    if not slot.pulls:
-        return f"No pull at this stage, within the budget: allocation {number}."
-    arm = slot.arm or f"{slot.size} pulls"
-    if slot.state == "cancelled":
-        return f"Allocation cancelled: {arm}, allocation {number}."
-    if blinded or slot.outcome is None:
-        return f"Outcome recorded for {arm}, allocation {number}."
-    outcome = _outcome(kinds[slot.id], slot.outcome)
-    return f"Recorded: {outcome} for {slot.arm}, allocation {number}."
-
-
-def models_of_slots(ledger: Ledger) -> dict[str, ArmModel]:
-    """Return the outcome models of single pulls, by id."""
-    slots = ledger.allocations.values()
-    return {slot.id: ledger.kinds[slot.arm] for slot in slots if slot.arm is not None}
 
 
 @router.post("/ask")
@@ -297,46 +228,29 @@ def _recorded(
         # a form may give any outcome: another one is another request, with another key
         key = None if form.key is None else f"{form.key}-{form.one('outcome')}"[:MAX_KEY]
         return visit.go(done=visit.change(change, form, allocation, outcome, key=key).id)
+    typed = {arm: (text, "") for arm, text in _fields(form, "other", "seen")}
+    typed |= {arm: (good, pulls) for arm, good, pulls in _fields(form, "arm", "good", "pulls")}
     try:
         return visit.go(done=visit.change(change, form, allocation, _counts(form)).id)
-    except (trials.TrialError, ApiError) as error:
-        return _refused(visit, error, allocation, form)
-
-
-@router.post("/allocations/{allocation}/cancel")
-@allow("admin", "operator")
-def cancel(visit: Visited, allocation: AllocationId, form: Sent) -> Response:
-    """Cancel an allocation, with a reason."""
-    slot = visit.change(visit.trial.cancel, form, allocation, reason=form.reason)
-    return visit.go(done=slot.id)
-
-
-def _refused(
-    visit: Visit, error: trials.TrialError | ApiError, allocation: str, form: Form
-) -> Response:
-    """Show the page with the refused form, or without it if it is gone."""
-    if isinstance(error, trials.TrialError):
-        error = trial_error(error, blinded=visit.caller.blinded)
-    if error.status_code == 404:
-        raise error
-    typed = {arm: (text, "") for arm, text in _fields(form, "other", "seen")}
-    typed |= {arm: (good, all_) for arm, good, all_ in _fields(form, "arm", "good", "pulls")}
-    why = str(error.detail).removeprefix("counts: ")
-    what = visit.request.scope["route"].name
-    fields = (what, allocation, why, error.status_code, typed, form.one("reason"))
-    return _run_page(visit, refused=Refused(*fields))
+    except (trials.TrialError, ApiError) as error:  # shown with the form, unless that is gone
+        if isinstance(error, trials.TrialError):
+            error = trial_error(error, blinded=visit.caller.blinded)
+        if error.status_code == 404:
+            raise error from None
+        why, what = str(error).removeprefix("counts: "), visit.request.scope["route"].name
+        refused = Refused(what, allocation, why, typed, form.one("reason"))
+        return _run_page(visit, refused=refused, code=error.status_code)
 
 
 def _counts(form: Form) -> dict[str, str]:
     """Outcomes of the arms whose fields were filled in: good ones and all, or others as text."""
     fields = _fields(form, "other", "seen")
     counts = {arm: text.strip() for arm, text in fields if text.strip()}
-    for arm, *texts in _fields(form, "arm", "good", "pulls"):
-        good, pulls = map(str.strip, texts)
-        if bool(good) != bool(pulls):
+    for arm, good, pulls in _fields(form, "arm", "good", "pulls"):
+        if bool(good.strip()) != bool(pulls.strip()):
             raise ApiError(422, "invalid", f"{arm}: give good outcomes and all outcomes")
-        if good:
-            counts[arm] = f"{good}/{pulls}"
+        if good.strip():
+            counts[arm] = f"{good.strip()}/{pulls.strip()}"
     if not counts:
         raise ApiError(422, "invalid", "give the outcomes of an arm at least")
     return counts
@@ -349,12 +263,21 @@ def _fields(form: Form, *names: str) -> list[tuple[str, ...]]:
     return list(zip(*fields, strict=True))
 
 
-def _outcome(kind: ArmModel, outcome: Outcome) -> str:
-    named = kind.format.named(outcome)
-    return f"{named} outcome" if kind.counts_good else f"outcome {named}"
+@router.post("/allocations/{allocation}/cancel")
+@allow("admin", "operator")
+def cancel(visit: Visited, allocation: AllocationId, form: Sent) -> Response:
+    """Cancel an allocation, with a reason."""
+    slot = visit.change(visit.trial.cancel, form, allocation, reason=form.reason)
+    return visit.go(done=slot.id)
 
 
-# -- allocations --------------------------------------------------------------------------------
+@router.post("/allocations/{allocation}/unmask")
+@allow("admin", "operator")
+def unmask(visit: Visited, allocation: AllocationId, form: Sent) -> Response:
+    """Show the name of the arm of one allocation, on this page only."""
+    about = {"reason": form.reason, "category": form.one("category"), "role": visit.caller.role}
+    slot = visit.change(visit.trial.unmask, form, allocation, **about)
+    return visit.page("unmasked.html.j2", slot=slot, code=visit.trial.codes[str(slot.arm)])
 
 
 @router.get("/allocations")
@@ -363,35 +286,34 @@ def allocations(
     visit: Seen,
     after: Annotated[str | None, Query(max_length=100)] = None,
     state: AllocationState | None = None,
-    find: Annotated[str, Query(max_length=100)] = "",
+    find: ShortText = "",
 ) -> Response:
     """Allocations in the order in which they were made; administrators correct outcomes here."""
-    limits = visit.request.app.state.limits
     ledger = visit.trial.read()
     numbers = numbers_of(ledger)
     listed = {slot.id: slot for slot in matching(ledger.allocations.values(), numbers, find)}
-    listing = page_of_allocations(listed, after=after, limit=ALLOCATIONS_PER_PAGE, state=state)
     return visit.page(
         "allocations.html.j2",
-        allocations=listing.items,
-        next=listing.next,
+        listing=page_of_allocations(listed, after=after, limit=ALLOCATIONS_PER_PAGE, state=state),
         first=after is None,
         state=state or "",
         find=find,
         numbers=numbers,
-        kinds=models_of_slots(ledger),
         models=ledger.kinds,
         since=ledger.since,
-        stale=set(stale_ids(ledger.since, limits.stale_after)),
+        stale=visit.stale(ledger),
     )
 
 
 # -- why ----------------------------------------------------------------------------------------
 
+TIGHTER = 5e-4  # less cannot be seen in three digits
+_expected_losses = Cache[str, Floats | None](64)  # by the hash of the tables of a trial
+
 
 @router.get("/why")
 @allow("admin", "viewer")
-def why(visit: Seen, segment: OfSegment = "") -> Response:
+def why(visit: Seen, segment: ShortText = "") -> Response:
     """Show the numbers behind the next decision, and the bounds; of one segment at a time."""
     trial = visit.trial
     ledger = _part(trial.read(), segment)
@@ -400,16 +322,16 @@ def why(visit: Seen, segment: OfSegment = "") -> Response:
         query = f"?v={version_of('plotly')}"
     except PackageNotFoundError:
         query = ""
+    best, bound = status.best_bound, status.upper_bound
+    is_tighter = best is not None and bound is not None and best < bound - TIGHTER
     answer = visit.page(
         "why.html.j2",
         status=status,
-        binary=trial.problem.is_binary,
         segment=ledger.segment,
         posteriors=posteriors_of(ledger),
-        what=figures.describe_decision(status) if status.next_arm else "",
-        terms=figures.shown_terms(status),
-        tighter=figures.tighter_bound(status),
-        on_record=ON_RECORD,
+        terms=[key for key in TERMS if any(getattr(arm, key) is not None for arm in status.arms)],
+        bars=_bars(status) if status.next_arm else None,
+        tighter=MEANINGS[status.best_bound_is] if is_tighter and status.best_bound_is else "",
         points=points_text(trial.problem),
         stages=trial.episode(segment=ledger.segment).stages if has_episode(ledger.settings) else 0,
         plotly=f"/static/{PLOTLY}{query}",
@@ -423,29 +345,107 @@ def _part(ledger: Ledger, segment: str) -> Ledger:
     return ledger.of(segment) if segment else ledger.parts[0]
 
 
+# of what a pull of an arm is worth
+TERMS: tuple[str, ...] = ("expected_reward", "value_of_information", "index")
+
+
+@dataclass(frozen=True)
+class _Bars:
+    """What pulls of the arms are worth, as bars; all positions in percent of the width."""
+
+    terms: tuple[str, ...]  # stacked
+    arms: list[list[tuple[str, float, float]]]  # of every arm: term, start, width
+    price: float | None  # where the policy decides by it
+
+
+def _bars(status: trials.Status) -> _Bars:
+    has_price, terms = False, TERMS[2:] if status.arms[0].index is not None else TERMS[:1]
+    if status.arms[0].value_of_information is not None:
+        terms = TERMS[:2]
+        # other policies do not decide by the prices that the trial began with
+        has_price = policy_class(status.policy, places=False).at_fixed_prices
+    worth = np.array([[getattr(arm, key) or 0.0 for key in terms] for arm in status.arms])
+    ends = np.nan_to_num(worth, posinf=0.0, neginf=0.0).cumsum(axis=1)
+    price = status.price if has_price else None
+    low, high = min(0.0, float(ends.min())), max(float(ends.max()), price or 0.0)
+
+    def at(value: float) -> float:
+        return round(100.0 * (value - low) / ((high - low) or 1.0), 2)
+
+    rows = []
+    for row in ends.tolist():
+        pieces = zip(terms, [0.0, *row], row, strict=False)
+        rows.append([(key, at(min(a, b)), round(abs(at(b) - at(a)), 2)) for key, a, b in pieces])
+    return _Bars(terms, rows, None if price is None else at(price))
+
+
 @router.get("/why.json")
 @allow("admin", "viewer")
 async def why_figures(
-    visit: Seen, dark: bool = False, expected: bool = False, segment: OfSegment = ""
+    visit: Seen, dark: bool = False, expected: bool = False, segment: ShortText = ""
 ) -> Response:
-    """Show the figures; `expected` adds the expected loss of the policy, which is slower."""
-    request, trial = visit.request, visit.trial
+    """Return the figure; `expected` adds the expected loss of the policy, which is slower."""
+    state, trial = visit.request.app.state, visit.trial
     ledger = _part(await run_in_threadpool(trial.read), segment)
-    settings = ledger.settings
-    if expected and has_episode(settings) and settings.tables_hash not in _expected_losses:
-        long_work: LongWork = request.app.state.long_work
-        line = await long_work.run(request, "plan", figures.expected_loss, settings)
-        _expected_losses.put(settings.tables_hash, line)
-    return await run_in_threadpool(_figures, trial, ledger, dark, expected)
+    settings, line = ledger.settings, None
+    if not has_episode(settings):
+        return Response('{"path": null}', media_type="application/json")
+    if expected:
+        if settings.tables_hash not in _expected_losses:
+            loss = await state.long_work.run(visit.request, "plan", expected_loss, settings)
+            _expected_losses.put(settings.tables_hash, loss)
+        line = _expected_losses.get(settings.tables_hash)
+    episode = await run_in_threadpool(partial(trial.episode, segment=ledger.segment))
+    text = await run_in_threadpool(path_figure, episode, line, dark=dark)
+    return Response(f'{{"path": {text}}}', media_type="application/json")
 
 
-def _figures(trial: trials.Trial, ledger: Ledger, dark: bool, expected: bool) -> Response:
-    line = _expected_losses.get(ledger.settings.tables_hash) if expected else None
-    shown = {"decision": figures.decision_figure(trial.status_at(ledger), dark=dark), "path": None}
-    if has_episode(ledger.settings):
-        episode = trial.episode(segment=ledger.segment)
-        shown["path"] = figures.path_figure(episode, line, dark=dark)
-    return JSONResponse(shown)
+def path_figure(path: Episode, expected: Floats | None = None, *, dark: bool) -> str:
+    """Draw the paper's Figure 2 for this trial, as JSON; null before the first recorded stage."""
+    if path.stages == 0:
+        return "null"
+    import plotly.io
+    from plotly.utils import PlotlyJSONEncoder
+
+    tree = draw_chart(episode_chart(path, expected), interactive=True).to_plotly_json()
+    names = sum(bool(trace.get("showlegend", True)) for trace in tree["data"])
+    template = plotly.io.templates["plotly_dark" if dark else "plotly_white"]
+    tree["layout"] |= {
+        "template": {"layout": template.layout.to_plotly_json()},
+        "height": 980,
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "hovermode": "closest",
+        "font": {"family": "system-ui, sans-serif", "size": 13},
+        "margin": {"l": 64, "r": 12, "t": 16, "b": 48},
+        "dragmode": False,
+        "meta": {"names": names},
+        "showlegend": True,
+        "legend": {"groupclick": "togglegroup", "tracegroupgap": 0},
+    }
+    text = json.dumps(tree, cls=PlotlyJSONEncoder)
+    for colour, on_dark in DARK_VARIANTS.items() if dark else ():
+        text = text.replace(json.dumps(colour), json.dumps(on_dark))
+    return text
+
+
+def expected_loss(settings: TrialSettings) -> Floats | None:
+    """Return the expected loss up to each stage, (stages,); None if that is slow."""
+    problem = settings.problem
+    if too_slow(problem, policy_class(settings.policy, places=False).cost):
+        return None
+    policy = settings.make_policy()
+    method = "simulated"
+    if policy.has_table:
+        try:  # on few states both take a moment; on many, this gives up soon
+            evaluate(problem, policy, limit_states=EXACT_STATES)
+            method = "exact"
+        except TooLarge:
+            pass
+    draws = int(np.clip(STEPS // (4 * problem.n_arms * problem.stages), 50, 1000))
+    return gap(
+        problem, policy, solution=settings.solution, method=method, draws=draws, per_draw=4
+    ).running_loss
 
 
 # -- audit --------------------------------------------------------------------------------------
@@ -454,46 +454,39 @@ def _figures(trial: trials.Trial, ledger: Ledger, dark: bool, expected: bool) ->
 @router.get("/audit")
 @allow("admin", "viewer")
 async def audit(
-    request: Request,
-    name: Annotated[str, Path(alias="trial", max_length=100)],
-    check: str = "",
-    number: Annotated[int, Query(alias="page", ge=1)] = 1,
+    request: Request, name: TrialName, check: str = "", number: PageNumber = 1
 ) -> Response:
     """Show the log and its checks."""
-    state = request.app.state
     try:
-        trial, values, log = await run_in_threadpool(_log, request, name, number, check)
+        visit, values, log = await run_in_threadpool(_log, request, name, number, check)
     except trials.Damaged:
         return await run_in_threadpool(_damaged, request, name)
-    Visit(request, trial).saw()
-    if log:
-        values["replayed"] = await state.long_work.run(request, "replay", replayed, log)
-    return await run_in_threadpool(page, request, "audit.html.j2", **values)
+    visit.saw()
+    long_work = request.app.state.long_work
+    values["replayed"] = await long_work.run(request, "replay", replayed, log) if log else None
+    return await run_in_threadpool(partial(visit.page, "audit.html.j2", **values))
 
 
 def _log(
     request: Request, name: str, number: int, check: str
-) -> tuple[trials.Trial, dict[str, Any], Sequence[trials.Event]]:
+) -> tuple[Visit, dict[str, Any], Sequence[trials.Event]]:
     """Return a trial, what its page shows, and the log where all decisions are checked."""
     with request.app.state.record_readers.one(request.state.principal.name):
-        trial = _trial(request, name)
-        ledger = trial.read()
-        latest = range(ledger.seq, -1, -1)
-        number, pages, listed = page_of(latest, number, EVENTS_PER_PAGE)
-        events = trial.each_event(ledger)
+        visit = _visit(request, name)
+        trial, ledger = visit.trial, visit.trial.read()
+        number, pages, listed = page_of(range(ledger.seq, -1, -1), number, EVENTS_PER_PAGE)
+        events: Iterable[trials.Event] = trial.each_event(ledger)
         log = list(events) if check == "decisions" else []
         # all are read and checked; those of the page are kept
         shown = [event for event in log or events if event.seq in listed]
         values = {
-            "trial": trial,
             "rows": [(event, _summary(event, ledger), _body(event)) for event in shown[::-1]],
             "cancellations": trial.cancellations(),
             "pages": pages,
             "number": number,
             "verified": trial.verify() if check == "chain" else None,
-            "replayed": None,
         }
-        return trial, values, log
+        return visit, values, log
 
 
 def _damaged(request: Request, trial: str) -> Response:
@@ -507,6 +500,7 @@ def _body(event: trials.Event) -> str:
 
 
 def _summary(event: trials.Event, ledger: Ledger) -> str:
+    """Describe an event in one line."""
     data = event.data
     if event.kind == "asked":
         pulls = ", ".join(f"{arm} {number}" for arm, number in data["pulls"].items())
@@ -549,29 +543,16 @@ def export(visit: Visited) -> Response:
 # -- results -------------------------------------------------------------------------------------
 
 
-def result_cards(report: trials.TrialReport) -> dict[str, Any]:
-    """Return the values of the template `result_cards.html.j2`."""
-    return {
-        "report": report,
-        "summary": " ".join(filter(None, [state_of(report), declared(report)])),
-        "results": result_table(report),
-        "segments": [(one.name, segment_results(report, one)) for one in report.segments],
-        "looks": looks(report),
-        "rules": rules_of_trial(report),
-        "shares": shares(report),
-    }
-
-
 @router.get("/results")
 @allow("admin", "viewer")
-def results(visit: Seen, control: Control = "") -> Response:
+def results(visit: Seen, control: ShortText = "") -> Response:
     """Rates, intervals, P(best), shares over time."""
-    return visit.page("results.html.j2", **result_cards(visit.report(control)))
+    return visit.page("results.html.j2", report=visit.report(control))
 
 
 @router.get("/report")
 @allow("admin", "viewer")
-def report(visit: Seen, control: Control = "") -> Response:
+def report(visit: Seen, control: ShortText = "") -> Response:
     """Return the report as one self-contained page."""
     text = trial_page(visit.report(control))
     # its styles are in its text, so that it can be saved
@@ -625,12 +606,3 @@ def close_arm(visit: Visited, form: Sent) -> Response:
     with refusals(own_code=True):
         visit.change(visit.trial.close_arm, form, arm, policy=policy, reason=form.reason)
     return visit.go()
-
-
-@router.post("/allocations/{allocation}/unmask")
-@allow("admin", "operator")
-def unmask(visit: Visited, allocation: AllocationId, form: Sent) -> Response:
-    """Show the name of the arm of one allocation, on this page only."""
-    about = {"reason": form.reason, "category": form.one("category"), "role": visit.caller.role}
-    slot = visit.change(visit.trial.unmask, form, allocation, **about)
-    return visit.page("unmasked.html.j2", slot=slot, code=visit.trial.codes[str(slot.arm)])

@@ -17,7 +17,7 @@ function fitted(layout, width) {
     ...layout,
     legend: below,
     height: layout.height + names + 12,
-    margin: { ...layout.margin, l: layout.meta?.left ?? 52, r: 6, b: layout.margin.b + names + 12 },
+    margin: { ...layout.margin, l: 52, r: 6, b: layout.margin.b + names + 12 },
   };
 }
 
