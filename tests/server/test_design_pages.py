@@ -13,10 +13,9 @@ import pytest
 from decobandit import Design, operating_characteristics
 from decobandit.problem import Rules, designed_from_dict
 from decobandit.problem.problem_files import parse_tree
-from decobandit.server.pages.plan_form import Draft
 from decobandit.trials import create_trial, open_trial
 from helpers.design_pages import FILE
-from helpers.page_browser import Browser, Elements, Page
+from helpers.page_browser import Browser, Page
 from helpers.web_client import Site
 
 FORM = {"name": "planned", "horizon": "8", "pulls": "1", "policy": "thompson"}
@@ -108,36 +107,14 @@ def test_a_report_that_takes_too_long_is_refused_with_the_reason(site: Site) -> 
 
 
 @pytest.mark.parametrize("more", ["", "\nseed = 7"])
-def test_rules_and_scenarios_of_a_file_fill_in_the_form(site: Site, more: str) -> None:
+def test_rules_and_scenarios_of_a_file_are_the_design(site: Site, more: str) -> None:
     text = FILE.replace("draws = 300", f"draws = 300{more}")
-    loaded = Browser(site, "admin").post("/plan", data=FORM | {"file": text, "load": "1"}).text
-    for field in (
-        'name="horizon" value="12"',
-        'name="burn_in" value="2"',
-        'name="superiority" value="0.97"',
-        'name="scenario" value="works"',
-    ):
-        assert field in loaded
-    # the form has no field for a seed: then the file stays, and counts
-    assert ("The problem and its rules are those of this file" in loaded) == bool(more)
-    assert ("[[design.scenarios]]" in loaded) == bool(more)
-    found = Browser(site, "viewer").post("/plan", data=typed(loaded))
+    found = Browser(site, "viewer").post("/plan", data=FORM | {"file": text})
     problem, design = designed_from_dict(parse_tree(text, "toml"))
     assert design is not None
     shown = found.text.partition('<code id="toml">')[2].partition("</code>")[0]
     again = designed_from_dict(parse_tree(html.unescape(shown), "toml"))
-    both = design.model_copy(update={"policies": ("thompson", "equal")})
-    assert again == (problem, design if more else both)
-
-
-def typed(page: str) -> dict[str, list[str]]:
-    """What a browser would send of the first form of a page."""
-    data: dict[str, list[str]] = {"policy": ["thompson"]}
-    for tag, attributes in Elements(page).found:
-        if tag == "input" and attributes.get("type") not in ("file", "hidden"):
-            data.setdefault(str(attributes["name"]), []).append(str(attributes["value"]))
-    text = page.partition('id="problem-text"')[2].partition(">")[2].partition("</textarea>")[0]
-    return data | {"file": [html.unescape(text)]}
+    assert again == (problem, design)
 
 
 RULED = FORM | {
@@ -355,16 +332,6 @@ def test_mistakes_of_batches_are_said_beside_the_unit(
     assert said in html.unescape(page.text)
 
 
-def test_a_file_of_a_batch_fills_in_the_form(site: Site) -> None:
-    batch = "horizon = 3\npulls_per_stage = 6\nrepeat = true\nunit = 3\n"
-    text = batch + "[[arms]]\ncount = 2\nname = 'a'"
-    page = Browser(site, "viewer").post("/plan", data=FORM | {"file": text, "load": "1"})
-    assert page.status_code == 200
-    assert '<option value="1" selected>' in page.text
-    assert 'name="unit" value="3"' in page.text
-    assert "<strong>The problem and its rules are those of this file" not in page.text
-
-
 def test_other_outcomes_have_a_forecast_a_design_and_a_report_of_rewards(site: Site) -> None:
     problem, design = designed_from_dict(parse_tree(GRADES, "toml"))
     assert design is not None
@@ -382,8 +349,9 @@ def test_other_outcomes_have_a_forecast_a_design_and_a_report_of_rewards(site: S
         assert "ood outcomes" not in part
 
 
-def test_what_arms_are_compared_by_goes_through_the_form() -> None:
-    draft = Draft.fresh()
-    tree = draft.with_design(Design(compare="outcome", margin=0.1), []).design_tree({})
-    assert (tree["compare"], tree["margin"]) == ("outcome", 0.1)
-    assert "compare" not in draft.with_design(Design(margin=0.1), []).design_tree({})
+def test_what_arms_are_compared_by_goes_through_the_form(site: Site) -> None:
+    typed = RULED | {"compare_by": "outcome", "margin": "0.1", "test": "", "level": ""}
+    assert Browser(site, "admin").post("/trials", data=typed).status_code == 303
+    rules = open_trial("planned", db=site.store).settings.rules
+    assert rules is not None
+    assert (rules.compare, rules.margin) == ("outcome", 0.1)

@@ -11,7 +11,7 @@ from fastapi.exceptions import RequestValidationError
 
 from decobandit.server.api import routing
 from decobandit.server.limits import Limits
-from decobandit.server.pages import plan_form, rendering
+from decobandit.server.pages import plan, rendering
 from helpers.web_client import Answer, Ask, Site, answer
 
 MOST_BYTES = Limits().body_bytes
@@ -142,30 +142,26 @@ LONG_KEYS = [
 
 
 @pytest.mark.parametrize("text", LONG_KEYS, ids=lambda text: repr(text[:30]))
-@pytest.mark.parametrize("button", ["load", "show"])
 def test_long_keys_are_refused_before_they_are_parsed(
-    site: Site, monkeypatch: pytest.MonkeyPatch, text: str, button: str
+    site: Site, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
     parsed: list[str] = []
     monkeypatch.setattr(tomllib, "loads", parsed.append)
-    refused = submit(site, [(button, "1"), ("file", text)])
+    refused = submit(site, [("show", "1"), ("file", text)])
     assert refused.status == 422
     assert b"Not valid TOML: " in refused.body
     assert not parsed
 
 
-@pytest.mark.parametrize("button", ["load", "show"])
-def test_files_are_not_parsed_on_the_loop(
-    site: Site, monkeypatch: pytest.MonkeyPatch, button: str
-) -> None:
+def test_files_are_not_parsed_on_the_loop(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     threads: list[int] = []
-    parse = plan_form.parse_tree
+    parse = plan.parse_tree
     monkeypatch.setattr(
-        plan_form,
+        plan,
         "parse_tree",
         lambda *given: (threads.append(threading.get_ident()), parse(*given))[1],
     )
-    assert submit(site, [(button, "1"), ("file", "horizon = 0")]).status == 422
+    assert submit(site, [("show", "1"), ("file", "horizon = 0")]).status == 422
     assert threads
     assert threading.get_ident() not in threads
 
@@ -176,17 +172,6 @@ def test_a_small_form_is_not_answered_with_a_large_page(site: Site) -> None:
     assert refused.status == 422
     assert len(refused.body) < 100_000
     many = 'horizon = 4\n[[arms]]\nname = "a"\ncount = 90000'
-    refused = submit(site, [("load", "1"), ("file", many)])
+    refused = submit(site, [("show", "1"), ("file", many)])
     assert refused.status == 422
     assert len(refused.body) < 100_000
-
-
-def test_a_file_whose_scenarios_fill_too_many_fields_stays_a_file(site: Site) -> None:
-    truths = "".join(
-        f'[[design.scenarios]]\nname = "s{i}"\ntruth = [{"0," * 150}]\n' for i in range(50)
-    )
-    text = 'horizon = 4\n[[arms]]\nname = "a"\ncount = 150\n' + truths
-    page = submit(site, [("load", "1"), ("file", text)])
-    assert page.status == 200
-    assert page.body.count(b'name="truth"') < rendering.MAX_FIELDS
-    assert b"[[design.scenarios]]" in page.body

@@ -172,8 +172,6 @@ if (problemFile) {
     const [file] = problemFile.files;
     if (!file) return;
     document.getElementById("problem-text").value = await file.text();
-    const load = document.getElementById("load");
-    load.form.requestSubmit(load);
   });
 }
 
