@@ -37,12 +37,12 @@ from decobandit import (
     solve,
     with_history,
 )
-from decobandit.bounds import information_bound
 from decobandit.joint import count_states
 from decobandit.policies import choose_path
 from decobandit.prices import dual_value
 from decobandit.trials import TrialError
 from helpers.documented import ROOT
+from helpers.values import information_bound
 
 sys.path.insert(0, str(ROOT / "docs" / "_ext"))
 import api_reference
@@ -295,7 +295,7 @@ def test_results_by_stage_are_arrays_that_agree_with_the_records() -> None:
 
 def test_functions_take_the_problem_first_and_settings_by_keyword() -> None:
     verbs = [bound, choose_path, count_states, dual_value, evaluate, follow, forecast, gap]
-    verbs += [information_bound, make_policy, optimum, read_outcomes, recommend, retrace]
+    verbs += [make_policy, optimum, read_outcomes, recommend, retrace]
     verbs += [save_problem, simulate, solve, with_history]
     asked = {"problem", "policy", "policies", "prices", "state", "history", "path", "data"}
     for verb in verbs:

@@ -75,7 +75,7 @@ THEMES = {
     "gaps": Theme(
         "Gaps, bounds and paths",
         "How far from optimal: [Read a bound](/guide/bound.md).",
-        "gap Gap bound Bounds BoundValue information_bound follow retrace Episode",
+        "gap Gap bound Bounds BoundValue follow retrace Episode",
     ),
     "files": Theme(
         "Files and data frames",

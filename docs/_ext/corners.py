@@ -179,7 +179,6 @@ def _moments(variance: float | None) -> None:
 
 def _verbs() -> dict[str, Callable[[Any, str], Any]]:
     import decobandit as deco
-    from decobandit.bounds import information_bound
 
     def result(problem: Any, **options: Any) -> Any:
         simulated = _simulated(problem, **options)
@@ -201,7 +200,9 @@ def _verbs() -> dict[str, Callable[[Any, str], Any]]:
         "gap": lambda p, o: _check(deco.gap(p, "greedy").gap),
         "gap, simulated": lambda p, o: deco.gap(p, "greedy", method="simulated", draws=200),
         "bound": lambda p, o: _check(deco.bound(p).best_bound),
-        "bound, information": lambda p, o: _check(information_bound(p, draws=20).information),
+        "bound, information": lambda p, o: _check(
+            deco.bound(p, draws=20, kinds=("lagrangian", "information")).information
+        ),
         "path": lambda p, o: deco.follow(p, "greedy", rng=1),
         "index": lambda p, o: deco.make_policy(p, "deco").index(0, 0, _first(p)),
         "design, exact": lambda p, o: _design(p, o, exact=True),

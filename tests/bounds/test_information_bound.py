@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from decobandit.bounds import Bounds, information_bound
+from decobandit.bounds import Bounds
 from decobandit.bounds import information_bounds as module
-from decobandit.bounds.kernels.allocation import lower, row, search, two_arms
+from decobandit.bounds.kernels.allocation import lower, row, search
 from decobandit.joint import optimum
 from decobandit.policies.kernels.episodes import uniform
 from decobandit.prices import DualSolution, dual_value, solve
@@ -27,6 +27,7 @@ from decobandit.simulation import CHUNK, World, simulate
 from helpers.examples import KINDS, random_prices
 from helpers.oracles import OneArm, dual, good_chance, one_arms, stage_pulls
 from helpers.refusals import refused
+from helpers.values import information_bound
 
 FAR = 4.5  # standard errors: one run in 150 000 is further off by chance, and seeds are fixed
 FEW = 6  # scenarios, too few for a regression: the bound is then their mean
@@ -232,8 +233,6 @@ def test_the_search_finds_the_best_of_random_allocations(K: int, T: int, m: int,
         found, proven = search(gain, pulls, nu, W, least, upper, 100_000, choices)
         assert proven
         assert found == pytest.approx(wanted, abs=1e-7)
-        if K == 2:
-            assert two_arms(gain, W, pulls) == pytest.approx(wanted, abs=1e-9)
 
 
 def test_a_search_that_is_stopped_gives_a_larger_bound() -> None:

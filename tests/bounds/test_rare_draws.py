@@ -7,13 +7,13 @@ draws that were not seen to vary, at any prior.
 import numpy as np
 import pytest
 
-from decobandit.bounds import information_bound
 from decobandit.evaluation import evaluate
 from decobandit.joint import optimum
 from decobandit.policies import make_policy
 from decobandit.prices import solve
 from decobandit.problem import Arm, BetaBernoulli, Problem
 from decobandit.simulation import World, simulate
+from helpers.values import information_bound
 
 SEEDS = 18
 NAMES = ("greedy", "deco", "kl-ucb")

@@ -27,11 +27,11 @@ from decobandit import (
     simulate,
     solve,
 )
-from decobandit.bounds import information_bound
 from decobandit.prices import dual_value
 from decobandit.problem import problem_from_dict, problem_to_dict
 from helpers.experiments import Experiment, best, relaxed
 from helpers.refusals import refused
+from helpers.values import information_bound
 
 PRIORS, COSTS = [(1, 1), (2, 1), (1, 2)], [1.0, 2.0, 0.5]
 

@@ -22,7 +22,6 @@ from decobandit import (
     simulate,
     solve,
 )
-from decobandit.bounds import information_bound
 from decobandit.designs.endings import Endings
 from decobandit.designs.following import follow as follow_design
 from decobandit.designs.playing import play
@@ -35,6 +34,7 @@ from decobandit.problem.arms import numbered
 from decobandit.trials.settings import settings_from
 from helpers.refusals import refused
 from helpers.resource_oracles import best_value, relaxed_value
+from helpers.values import information_bound
 
 PRIORS = ((1, 1), (2, 1), (1, 2), (3, 3))
 

@@ -17,11 +17,11 @@ from decobandit import (
     simulate,
     solve,
 )
-from decobandit.bounds import information_bound
 from decobandit.problem import problem_from_dict, problem_to_dict
 from decobandit.trials import create_trial, open_store
 from helpers.experiments import Experiment, best, relaxed
 from helpers.refusals import refused
+from helpers.values import information_bound
 
 PRIORS = [(1, 1), (2, 1), (1, 3)]
 

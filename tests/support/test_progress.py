@@ -9,7 +9,7 @@ import pytest
 
 from decobandit import make_policy, show_progress
 from decobandit.arm import PricePath, calibration
-from decobandit.bounds import bound, gap, information_bound
+from decobandit.bounds import bound, gap
 from decobandit.evaluation import evaluate
 from decobandit.joint import optimum
 from decobandit.paper import figure3
@@ -26,6 +26,7 @@ from decobandit.problem import Problem
 from decobandit.simulation import simulate
 from decobandit.support import Progress, Report, pool, tell, tells_progress
 from decobandit.support import progress as progress_module
+from helpers.values import information_bound
 
 PROBLEM = Problem.uniform(arms=2, horizon=4)
 GREEDY = GreedyPolicy(PROBLEM)

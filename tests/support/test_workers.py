@@ -15,7 +15,7 @@ import pytest
 from decobandit import make_policy
 from decobandit.arm import Calibration, Cones, RowGittins
 from decobandit.arm.calibration import SINGLE_THREAD_STAGES, flat_table
-from decobandit.bounds import gap, information_bound
+from decobandit.bounds import gap
 from decobandit.evaluation import evaluate
 from decobandit.joint import joint_sweep, optimum
 from decobandit.policies import (
@@ -37,6 +37,7 @@ from decobandit.support import (
     worker_count,
     workers,
 )
+from helpers.values import information_bound
 
 SRC = Path(__file__).parents[2] / "src" / "decobandit"
 

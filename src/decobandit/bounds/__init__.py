@@ -2,7 +2,7 @@
 
 Imports `evaluation`, `simulation` and what is below them.
 
-All bounds, one class each: `upper_bounds.py`, with the scenarios of `information_bounds.py`. The
+All bounds, one function each: `upper_bounds.py`, with the scenarios of `information_bounds.py`. The
 gap: `gaps.py`; one episode: `episodes.py`; policies compared with a bound: `comparisons.py`.
 Certificates: `certificates.py`, and their checker, which stands alone: `certificate_checker.py`.
 """
@@ -31,6 +31,5 @@ if TYPE_CHECKING:
     from .upper_bounds import Bounds as Bounds
     from .upper_bounds import BoundValue as BoundValue
     from .upper_bounds import bound as bound
-    from .upper_bounds import information_bound as information_bound
 
 __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -1,47 +1,28 @@
 """The information-relaxation bound: outcomes are known in advance, with a penalty for using them.
 
 A scenario fixes the parameters and all outcomes, by pull: any outcome model, any batch size. With
-one-arm values at prices mu, let V^r_t(s) = sum_b V_t^b(s_b) + sum_{u>=t} m_u mu_u: V^r_0 is the
-Lagrangian bound, V^r_T the last rewards F. Pulling the arms A at stage t leads from s to s'. The
-penalty
+V values of single arms at prices mu, no policy earns more than the expectation of the maximum, over
+all allocations in the scenario, of
 
-    pi_t = V^r_{t+1}(s') - E[V^r_{t+1}(s') | s, A]
-         = sum over pulled arms of V_{t+1}^a(s'_a) - E[V_{t+1}^a(s'_a) | s_a]
+    sum_t sum over pulled arms of  ell_t - w (V_{t+1}(s') - E[V_{t+1}(s') | s])  + last rewards
 
-has mean zero under every policy that does not know s' in advance. So has the reward of the outcome
-minus its posterior expectation ell, which may therefore replace it. No policy can earn more than
-the expectation of
-
-    max over allocations of  sum_t (ell_t(A) - w pi_t) + F,      for every w
-
-(Brown, Smith and Sun, Information relaxations and duality in stochastic dynamic programs, 2010.)
-V^r telescopes along an allocation: sum_t V^r_{t+1}(s') = sum_t V^r_t(s) + F - V^r_0. By
-V_t = V_{t+1} + (d)^+ with d = index - mu_t, what is maximised is then at w = 1
-
-    V^r_0 - sum_t [ sum_b d_b^+ - sum over pulled arms d_a ]
-
-the Lagrangian bound minus the gap terms of Theorem 1, none of which is negative; and for other w,
-w times this plus 1 - w times (sum_t ell_t + F). It is convex in w, a maximum of linear functions.
-
-Why ell, and not outcomes or true means: all three are valid, and ell gives the tightest bound of
-the three. Measured at (2, 20), w = .4, on common scenarios (a prototype): 12.63; with the true mean
-in place of a fifth of ell 12.66, with the outcome 12.73.
+ell the posterior expected reward, for every w (`docs/theory/information-bound.md`). At w = 1 it is
+at most the Lagrangian bound. ell gives the tightest bound: at (2, 20), w = .4, on common scenarios
+12.63; with the true mean in place of a fifth of ell 12.66, with the outcome 12.73.
 
 Arms that take several units at once have E[V(s') | s, u] = Q(s; u) - ell(s, u). Values on a grid of
-posterior means bound this expectation from above (chords of convex functions), which only raises
-what is maximised: the bound stays valid.
+posterior means bound this expectation from above, which only raises what is maximised.
 
 Within a budget B, or resources R_t, pulls need not be made: arms that earn nothing take what is
 left. Instead of a knapsack in every scenario, every pull pays lambda times its cost, and rho_t
-times what it uses, in ell and in V alike, and lambda B + sum_t rho_t R_t is added. No allocation
-within the limits pays more, so the bound holds at all prices that are not negative; at w = 1 and
-those of the dual it is again at most the Lagrangian bound.
+times what it uses, in ell and in V alike, and lambda B + sum_t rho_t R_t is added: no allocation
+within the limits pays more.
 
 `kernels.allocation` maximises exactly, or from above where a search is stopped. The weight is
 chosen on a pilot sample, and the bound estimated from a fresh one. Controls of mean zero reduce its
 error: those of `World`, and two martingales, the penalties and the true minus posterior rewards of
-the greedy policy. No scenario exceeds w V^r_0 plus 1 - w times the largest rewards, which limits
-what may be missed.
+the greedy policy. No scenario exceeds w times the Lagrangian bound plus 1 - w times the largest
+rewards, which limits what may be missed.
 """
 
 from __future__ import annotations
@@ -49,7 +30,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, partial
 from typing import Any, NamedTuple
 
@@ -59,12 +40,11 @@ import numpy.typing as npt
 from ..arm import OneArmValues
 from ..joint import ArmStates, distinct_rows
 from ..prices import DualSolution
-from ..problem import Problem, refuse_restless
+from ..problem import Problem
 from ..simulation import (
     CHUNK,
     Chunk,
     Estimate,
-    Missed,
     World,
     check_sizes,
     mean_estimate,
@@ -120,22 +100,21 @@ def estimate_bound(
 
     The scenarios are the same for every weight.
     """
-    refuse_restless(problem, "information bound")
     clock, seed = Stopwatch(), seed_of(rng)
     world = World(problem, draws=CHUNK + draws, per_draw=1, seed=seed)
     with pool(worker_count(workers)) as threads:
         scenarios = _Scenarios(world, solution, pops, threads, progress or silent)
         if weight is None:
             weight = _choose_weight(scenarios)
-        values = scenarios.values(weight, slice(CHUNK, None), "information bound")
+        estimate, proven = scenarios.estimate(weight, slice(CHUNK, None), "information bound")
     details = {
         "weight": weight,
         "draws": draws,
         "seed": seed,
-        "stopped_early": float(np.mean(~values.proven)),
+        "stopped_early": 1.0 - proven,
         "seconds": clock.seconds(),
     }
-    return values.estimate(), details
+    return estimate, details
 
 
 def _choose_weight(scenarios: _Scenarios) -> float:
@@ -143,34 +122,14 @@ def _choose_weight(scenarios: _Scenarios) -> float:
 
     @cache
     def value(place: int) -> float:
-        pilot = scenarios.values(WEIGHTS[place], slice(0, CHUNK), "choosing the weight", pilot=True)
-        return pilot.estimate().value
+        part = slice(0, CHUNK)
+        return scenarios.estimate(WEIGHTS[place], part, "choosing the weight", pilot=True)[0].value
 
     place = len(WEIGHTS) // 2
     step = -1 if value(place - 1) < value(place) else 1
     while 0 <= place + step < len(WEIGHTS) and value(place + step) < value(place):
         place += step
     return WEIGHTS[place]
-
-
-@dataclass(frozen=True, eq=False)
-class _Values:
-    """Bounds of some scenarios, and their controls."""
-
-    bound: Floats  # (S,)
-    proven: npt.NDArray[np.bool_]  # (S,)
-    controls: Floats  # (S, q) of mean zero, weighted
-    sizes: Floats  # (q,) of the terms that each is the difference of
-    weights: Floats  # (S,) of mean 1
-    ceiling: float  # on the bound of any scenario
-    missed: Missed
-
-    def estimate(self) -> Estimate:
-        weighted = self.weights * self.bound
-        fitted = regression(weighted, self.controls, self.sizes)
-        terms = weighted if fitted is None else fitted
-        span = float(self.weights.max()) * max(self.ceiling - float(terms.mean()), 0.0)
-        return mean_estimate(terms, replace(self.missed, span=span))
 
 
 class _Tables(NamedTuple):
@@ -222,8 +181,13 @@ class _Scenarios:
         )
         return size
 
-    def values(self, weight: float, part: slice, what: str, *, pilot: bool = False) -> _Values:
-        """Bound some of the world's scenarios; a pilot sample with less effort."""
+    def estimate(
+        self, weight: float, part: slice, what: str, *, pilot: bool = False
+    ) -> tuple[Estimate, float]:
+        """Bound some of the world's scenarios: the estimate, and the share that is solved exactly.
+
+        A pilot sample takes less effort.
+        """
         world = self._world
         first, last, _ = part.indices(world.draws)
         bound, proven = np.empty(last - first), np.empty(last - first, np.bool_)
@@ -245,10 +209,14 @@ class _Scenarios:
         sums = sums[:, ~np.isnan(sums).any(axis=0)]  # arms without parameters have no true mean
         controls = np.column_stack([control_values, weights[:, None] * sums])
         sizes = np.append(sizes, np.full(sums.shape[1], world.size))
+        weighted = weights * (bound + self._fixed)
+        fitted = regression(weighted, controls, sizes)
+        terms = weighted if fitted is None else fitted
         most = max(world.most, 0.0) + self._fixed if self._problem.may_wait else world.most
-        ceiling = weight * self._lagrangian + (1.0 - weight) * most
-        missed = world.missed(means, weights)
-        return _Values(bound + self._fixed, proven, controls, sizes, weights, ceiling, missed)
+        ceiling = weight * self._lagrangian + (1.0 - weight) * most  # on every scenario
+        span = float(weights.max()) * max(ceiling - float(terms.mean()), 0.0)
+        missed = replace(world.missed(means, weights), span=span)
+        return mean_estimate(terms, missed), float(np.mean(proven))
 
     def _waves(self, first: int, last: int) -> Iterator[tuple[slice, Chunk, slice]]:
         """Yield scenarios first..last-1: which, their chunk, and their rows in it."""

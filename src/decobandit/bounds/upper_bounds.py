@@ -1,8 +1,8 @@
-"""Upper bounds on the value of every policy: one class each, in the registry `BOUNDS`.
+"""Upper bounds on the value of every policy: one function each, in the table `BOUNDS`.
 
-A new bound is a subclass of `Bound` in this file (or one that this file imports): its name, its
-meaning, when it is refused and how it is computed. `bound` computes all that apply, best first: the
-exact optimum before any other, then by value. An estimate counts with three standard errors.
+A function returns its bound, or None where it is not defined or takes too long. `bound` computes
+all of them, best first: the exact optimum before any other, then by value. An estimate counts with
+three standard errors.
 
 The joint bound: at any prices nu and any joint state x of stage s, at most
 
@@ -16,11 +16,10 @@ base the smallest reward of a pull of the stage; size alone decides s (`exact_st
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, ClassVar
+from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 
@@ -28,12 +27,8 @@ from .._version import __version__
 from ..arm import OneArmValues
 from ..joint import exact_stages, optimum, start_optimum, states_of_arms
 from ..prices import DualSolution, by_segment, check_solution, whole_solution
-from ..problem import (
-    Problem,
-    best_mean_bound,
-    check_problem,
-    refuse_restless,
-)
+from ..problem import Problem, best_mean_bound, check_problem, refuse_restless
+from ..simulation import Estimate
 from ..support import (
     Card,
     Columns,
@@ -98,24 +93,20 @@ class BoundValue(Shown):
 
 
 @dataclass(eq=False)
-class BoundRequest:
+class _Request:
     """Problem and settings of `bound`; the dual is solved when first needed."""
 
     problem: Problem
-    known_solution: DualSolution | None = None
-    tol: float = 1e-4
-    draws: int | None = None
-    rng: Rng = 1
-    weight: float | None = None
-    pops: int = MAX_POPS
-    workers: int | None = None
-    progress: Report | None = None
+    known_solution: DualSolution | None
+    tol: float
+    kinds: Collection[str] | None
+    draws: int | None
+    estimate: Callable[..., tuple[Estimate, dict[str, Any]]]  # `estimate_bound`, with its settings
+    progress: Report | None
 
     @cached_property
     def solution(self) -> DualSolution:
-        """Prices and their bound."""
         if self.known_solution is not None:
-            check_solution(self.known_solution, self.problem)
             return self.known_solution
         return whole_solution(self.problem, tol=self.tol, progress=self.progress)
 
@@ -124,148 +115,85 @@ class BoundRequest:
         """First stages whose joint states can be followed in a second or so."""
         return exact_stages(self.problem)
 
-    @property
-    def scenarios(self) -> int:
-        """Draws of the information bound; by default only where they are cheap and useful."""
-        if self.draws is not None:
-            return self.draws
-        problem = self.problem
-        small = problem.n_arms * problem.stages <= MAX_DEFAULT_WORK
-        useful = self.exact_stages < MIN_JOINT_SHARE * problem.stages
-        return DEFAULT_DRAWS if problem.single_binary and small and useful else 0
 
-
-class Bound(ABC):
-    """An upper bound on the value of every policy; subclasses with a `kind` register themselves."""
-
-    kind: ClassVar[str] = ""
-    meaning: ClassVar[str] = ""
-
-    def __init_subclass__(cls) -> None:
-        BOUNDS[cls.kind] = cls
-
-    @classmethod
-    def refusal(cls, request: BoundRequest) -> str | None:
-        """Say why the bound is not computed; None if it is."""
+def _optimum(request: _Request) -> BoundValue | None:
+    """Compute the exact optimum, if it takes a second or so."""
+    problem = request.problem
+    # where costs change over the stages, money spent does not follow from the pulls
+    changing = np.ptp(problem.costs[: problem.horizon], axis=0).any()
+    if changing or request.exact_stages < problem.stages:
         return None
-
-    @classmethod
-    @abstractmethod
-    def compute(cls, request: BoundRequest) -> BoundValue | None:
-        """Compute the bound; None if it turns out to be undefined."""
+    value = optimum(problem, progress=request.progress).value
+    return BoundValue(value, "optimum", details={"exact_stages": problem.stages})
 
 
-BOUNDS: dict[str, type[Bound]] = {}
-NO_BUDGET = "its exact stages do not know what is spent"
-NO_RESOURCES = "it does not share out the resources"
+def _joint(request: _Request) -> BoundValue | None:
+    """Compute the joint bound; its exact stages do not know what is spent, or share resources."""
+    problem, stage = request.problem, request.exact_stages
+    if problem.may_wait or not 0 < stage < problem.stages:
+        return None
+    paths = price_paths(problem, request.solution.prices)
+    if len(paths) < MIN_PATHS:
+        return None
+    tables = [OneArmValues(problem, path, kept_bytes=0) for path in paths]
+    layers, arm_of = states_of_arms(problem), [group.members[0] for group in problem.groups]
+
+    def ends(group: int, pulls: int) -> Floats:
+        stats = layers[arm_of[group]].layer(pulls)
+        return np.stack([table.values_of(stage, group, stats) for table in tables])
+
+    fixed = paths[:, stage:] @ problem.pulls[stage:]
+    value = start_optimum(problem, stage, fixed, ends, progress=request.progress)
+    return BoundValue(value, "joint", details={"exact_stages": stage})
+
+
+def _lagrangian(request: _Request) -> BoundValue:
+    """Return the dual function at the prices."""
+    return BoundValue(request.solution.upper_bound, "lagrangian")
+
+
+def _trivial(request: _Request) -> BoundValue | None:
+    """Compute the reward of the best arms, if they are known."""
+    value = best_mean_bound(request.problem)
+    return None if value is None else BoundValue(value, "trivial")
+
+
+def _information(request: _Request) -> BoundValue | None:
+    """Estimate the bound of known outcomes; by default only where it is cheap and useful."""
+    problem, draws = request.problem, request.draws
+    variances_known = all(group.model.known_variance for group in problem.groups)
+    if request.kinds is not None:  # named: a refusal says why
+        refuse_restless(problem, "information bound")
+        if not variances_known:
+            raise Unsupported(f"the information bound: {NO_VARIANCE}", field="prior")
+    if problem.is_restless or not variances_known:
+        return None
+    if draws is None:
+        small = problem.n_arms * problem.stages <= MAX_DEFAULT_WORK
+        useful = request.exact_stages < MIN_JOINT_SHARE * problem.stages
+        draws = DEFAULT_DRAWS if problem.single_binary and small and useful else 0
+    if not draws:
+        return None
+    estimate, details = request.estimate(problem, request.solution, draws=draws)
+    upper = estimate.value + STANDARD_ERRORS * estimate.value_se
+    return BoundValue(upper, "information", estimate.value, estimate.value_se, details)
+
+
 NO_VARIANCE = "its penalty needs values of single arms, and there are none for unknown variances"
-
-
-class OptimumBound(Bound):
-    """The exact optimum, if it takes a second or so."""
-
-    kind, meaning = "optimum", "the exact optimum"
-
-    @classmethod
-    def refusal(cls, request: BoundRequest) -> str | None:
-        problem = request.problem
-        if np.ptp(problem.costs[: problem.horizon], axis=0).any():
-            return "costs change over the stages: money spent does not follow from the pulls"
-        ends = request.exact_stages == problem.stages
-        return None if ends else "the joint states of all stages are too many"
-
-    @classmethod
-    def compute(cls, request: BoundRequest) -> BoundValue | None:
-        value = optimum(request.problem, progress=request.progress).value
-        return BoundValue(value, cls.kind, details={"exact_stages": request.problem.stages})
-
-
-class JointBound(Bound):
-    """Exact over the first stages, from prices after them."""
-
-    kind = "joint"
-    meaning = "joint bound, exact over the first stages and from prices after them"
-
-    @classmethod
-    def refusal(cls, request: BoundRequest) -> str | None:
-        if request.problem.budget is not None:
-            return NO_BUDGET
-        if request.problem.resources is not None:
-            return NO_RESOURCES
-        if request.exact_stages == request.problem.stages:
-            return "the optimum is known"
-        return None if request.exact_stages else "the joint states of one stage are too many"
-
-    @classmethod
-    def compute(cls, request: BoundRequest) -> BoundValue | None:
-        problem, stage = request.problem, request.exact_stages
-        paths = price_paths(problem, request.solution.prices)
-        if len(paths) < MIN_PATHS:
-            return None
-        tables = [OneArmValues(problem, path, kept_bytes=0) for path in paths]
-        layers, arm_of = states_of_arms(problem), [group.members[0] for group in problem.groups]
-
-        def ends(group: int, pulls: int) -> Floats:
-            stats = layers[arm_of[group]].layer(pulls)
-            return np.stack([table.values_of(stage, group, stats) for table in tables])
-
-        fixed = paths[:, stage:] @ problem.pulls[stage:]
-        value = start_optimum(problem, stage, fixed, ends, progress=request.progress)
-        return BoundValue(value, cls.kind, details={"exact_stages": stage})
-
-
-class LagrangianBound(Bound):
-    """The dual function at the prices."""
-
-    kind, meaning = "lagrangian", "Lagrangian bound, from the prices"
-
-    @classmethod
-    def compute(cls, request: BoundRequest) -> BoundValue | None:
-        return BoundValue(request.solution.upper_bound, cls.kind)
-
-
-class TrivialBound(Bound):
-    """The reward of the best arms, if they are known."""
-
-    kind, meaning = "trivial", "expected reward of always pulling the best arms"
-
-    @classmethod
-    def compute(cls, request: BoundRequest) -> BoundValue | None:
-        value = best_mean_bound(request.problem)
-        return None if value is None else BoundValue(value, cls.kind)
-
-
-class InformationBound(Bound):
-    """Outcomes are known in advance, with a penalty for using them: `information_bounds.py`."""
-
-    kind = "information"
-    meaning = "information-relaxation bound, estimate plus three standard errors"
-
-    @classmethod
-    def refusal(cls, request: BoundRequest) -> str | None:
-        if not all(group.model.known_variance for group in request.problem.groups):
-            return NO_VARIANCE
-        if request.problem.is_restless:
-            return "its arms would have to stay as they are at rest"
-        return None if request.scenarios else "no scenarios were asked for"
-
-    @classmethod
-    def compute(cls, request: BoundRequest) -> BoundValue | None:
-        estimate, details = estimate_bound(
-            request.problem,
-            request.solution,
-            draws=request.scenarios,
-            rng=request.rng,
-            weight=request.weight,
-            pops=request.pops,
-            workers=request.workers,
-            progress=request.progress,
-        )
-        upper = estimate.value + STANDARD_ERRORS * estimate.value_se
-        return BoundValue(upper, cls.kind, estimate.value, estimate.value_se, details)
-
-
-MEANINGS: dict[str, str] = {kind: cls.meaning for kind, cls in BOUNDS.items()}
+BOUNDS: dict[str, Callable[[_Request], BoundValue | None]] = {
+    "optimum": _optimum,
+    "joint": _joint,
+    "lagrangian": _lagrangian,
+    "trivial": _trivial,
+    "information": _information,
+}
+MEANINGS = {
+    "optimum": "the exact optimum",
+    "joint": "joint bound, exact over the first stages and from prices after them",
+    "lagrangian": "Lagrangian bound, from the prices",
+    "trivial": "expected reward of always pulling the best arms",
+    "information": "information-relaxation bound, estimate plus three standard errors",
+}
 
 
 @record_class(eq=False)
@@ -375,7 +303,8 @@ def bound(
     pops : int
         Nodes after which the search in a scenario stops, for a valid but larger bound.
     kinds : collection of str, optional
-        Bounds to compute; all by default.
+        Bounds to compute; all by default. The information bound, if named, is refused where there
+        is none.
     workers, progress
         As in `solve`.
 
@@ -396,68 +325,16 @@ def bound(
     """
     check_problem(problem)
     check_settings(draws, weight, pops)
-    settings = (draws, rng, weight, pops, workers, progress)
-    request = BoundRequest(problem, solution, tol, *settings)
     if solution is not None:
         check_solution(solution, problem)
-    values = [
-        value
-        for kind, cls in BOUNDS.items()
-        if (kinds is None or kind in kinds) and cls.refusal(request) is None
-        if (value := cls.compute(request)) is not None
-    ]
-    values.sort(key=lambda value: (value.kind != OptimumBound.kind, value.value))
-    return Bounds(problem, tuple(values))
-
-
-def information_bound(
-    problem: Problem,
-    *,
-    solution: DualSolution | None = None,
-    tol: float = 1e-4,
-    draws: int = 500,
-    rng: Rng = 1,
-    weight: float | None = None,
-    pops: int = MAX_POPS,
-    workers: int | None = None,
-    progress: Report | None = None,
-) -> Bounds:
-    """Estimate the information-relaxation bound, beside those of prices and best arms.
-
-    Parameters
-    ----------
-    problem, solution, tol, draws, rng, weight, pops, workers, progress
-        As in `bound`.
-
-    Returns
-    -------
-    Bounds
-        With `information`, `information_se`, `lagrangian`, `trivial`, `best` and `weight`.
-
-    Examples
-    --------
-    >>> from decobandit import Problem
-    >>> from decobandit.bounds import information_bound
-    >>> bounds = information_bound(Problem.uniform(arms=2, horizon=4), draws=50, rng=1)
-    >>> bounds.information < bounds.lagrangian
-    True
-    """
-    refuse_restless(check_problem(problem), "information bound")
-    if not all(group.model.known_variance for group in problem.groups):
-        raise Unsupported(f"the information bound: {NO_VARIANCE}", field="prior")
-    kinds = (LagrangianBound.kind, TrivialBound.kind, InformationBound.kind)
-    return bound(
-        problem,
-        solution=solution,
-        tol=tol,
-        draws=draws,
-        rng=rng,
-        weight=weight,
-        pops=pops,
-        kinds=kinds,
-        workers=workers,
-        progress=progress,
+    estimate = partial(
+        estimate_bound, rng=rng, weight=weight, pops=pops, workers=workers, progress=progress
     )
+    request = _Request(problem, solution, tol, kinds, draws, estimate, progress)
+    wanted = [compute for kind, compute in BOUNDS.items() if kinds is None or kind in kinds]
+    values = [value for compute in wanted if (value := compute(request)) is not None]
+    values.sort(key=lambda value: (value.kind != "optimum", value.value))
+    return Bounds(problem, tuple(values))
 
 
 def check_bound_draws(draws: int | None) -> None:

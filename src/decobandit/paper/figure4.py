@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..bounds import information_bound
+from ..bounds import bound
 from ..figures import NEUTRAL_COLOUR, PRICE_COLOUR, Style, policy_style
 from ..figures.charts import Chart, Panel, Series
 from ..figures.plots import matplotlib_chart
@@ -101,8 +101,8 @@ def _bounds(horizon: int, arms: int, scenarios: int) -> list[Point]:
     best, solution = arms / (arms + 1) * horizon, whole_solution(problem)
     points = [Point(horizon, arms, "price bound", best - solution.upper_bound, 0.0)]
     if scenarios:
-        bound = information_bound(problem, solution=solution, draws=scenarios)
-        regret = (best - bound.information, bound.information_se)
+        found = bound(problem, solution=solution, draws=scenarios, kinds=("information",))
+        regret = (best - found.information, found.information_se)
         points.append(Point(horizon, arms, "information bound", *regret))
     return points
 

@@ -12,7 +12,7 @@ shared). Relaxed by prices nu_t the arms are independent, and one arm is a sweep
 bounds every allocation through a node, and never grows from a node to its successors, so the first
 final node that is reached is a maximum (Hart, Nilsson and Raphael, A formal basis for the heuristic
 determination of minimum cost paths, 1968). A search that is stopped early returns the bound of the
-best open node. Two arms have so few nodes that all are visited.
+best open node.
 
 Notations
     S, T, K, U     scenarios, stages, arms, most units of an arm at a stage
@@ -113,9 +113,6 @@ def best_allocations(ell, surprise, last, pulls, mu, weight, steps, pops, choice
         for n in range(T * U + 1):
             for a in range(K):
                 W[row(T, U) + n, a] = last[s, a, n]
-        if K == 2:
-            bound[s], proven[s] = two_arms(gain, W, pulls), True
-            continue
         upper, least, nu = lower(gain, pulls, mu, W, steps)
         bound[s], proven[s] = search(gain, pulls, nu, W, least, upper, pops, choices)
 
@@ -237,28 +234,6 @@ def lower(gain, pulls, mu, W, steps=STEPS):
         nu -= scale * (value - least) / norm * (pulls - spent)
     sweep_back(gain, best_nu, W)
     return upper, least, best_nu
-
-
-@compiled(inline="always")
-def two_arms(gain, W, pulls):
-    """Return the maximum for two arms: backward over the units n of the first."""
-    U, T = gain.shape[0], pulls.shape[0]
-    total = 0
-    for t in range(T):
-        total += pulls[t]
-    best = np.empty(total + 1)
-    for n in range(total + 1):
-        fits = n <= T * U and total - n <= T * U
-        best[n] = W[row(T, U) + n, 0] + W[row(T, U) + total - n, 1] if fits else -np.inf
-    for t in range(T - 1, -1, -1):
-        total -= pulls[t]
-        for n in range(max(0, total - t * U), min(total, t * U) + 1):
-            top = -np.inf
-            for u in range(max(0, pulls[t] - U), min(U, pulls[t]) + 1):
-                other = gain_of(gain, t, total - n, pulls[t] - u, 1)
-                top = max(top, gain_of(gain, t, n, u, 0) + other + best[n + u])
-            best[n] = top
-    return best[0]
 
 
 # -- search -------------------------------------------------------------------------------------
