@@ -22,29 +22,9 @@ KINDS = ("beta", "categorical", "states", "chain")  # of priors
 def certificate(solution: DualSolution) -> dict[str, Any]:
     """Return the certificate of a solution's upper bound as plain values.
 
-    Parameters
-    ----------
-    solution : DualSolution
-        Prices and a bound, from `solve`.
-
-    Returns
-    -------
-    dict
-        Keys `format`, `problem` (as in problem files; a random horizon as its probabilities, arms
-        with states as their matrices), `prices` and `bound` (hexadecimal), and `sha256` of problem
-        and prices.
-
-    Raises
-    ------
-    InvalidArgument
-        If the problem has arms or limits that the checker does not follow.
-
-    Examples
-    --------
-    >>> from decobandit import Problem, solve
-    >>> from decobandit.bounds import certificate
-    >>> certificate(solve(Problem.uniform(arms=3, horizon=10)))["format"]
-    'decobandit-certificate-1'
+    Keys `format`, `problem` (as in problem files; a random horizon as its probabilities, arms with
+    states as their matrices), `prices` and `bound` (hexadecimal), and `sha256` of problem and
+    prices. Problems that the checker does not follow are refused.
     """
     problem = solution.problem
     check_certifiable(problem)

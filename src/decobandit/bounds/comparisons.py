@@ -107,15 +107,11 @@ class ComparedEpisode:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values of the episode, and the expected loss up to each stage."""
-        mean = self.expected
-        return self.episode.to_dict() | (
-            {}
-            if mean is None
-            else {
-                "expected_running_loss": mean.running_loss.tolist(),
-                "expected_method": mean.method,
-            }
-        )
+        tree, mean = self.episode.to_dict(), self.expected
+        if mean is not None:
+            tree["expected_running_loss"] = mean.running_loss.tolist()
+            tree["expected_method"] = mean.method
+        return tree
 
 
 @by_segment

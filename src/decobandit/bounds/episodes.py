@@ -1,21 +1,14 @@
 """One episode with indices and prices: the index of every arm at each stage, and the loss.
 
-    shortfall_t  = sum over pulled arms of (mu_t - I_t^a)^+
-    congestion_t = sum over other arms  of (I_t^a - mu_t)^+
-
-In batches, both are what an arm loses by units too many or too few: max_u Q(u) - u mu_t less the
-same at the units that it got. Prices and indices of episodes are those of one pull.
-
-The expectation of their sum over the stages is the upper bound minus the value of the policy that
-pulled: Theorem 1, for any policy and any prices. For DeCo, which pulls the largest index, the
-first is positive only where no arm is worth the price, the second only where several are:
-Theorem 2. Figure 2 of the paper draws four such episodes; `figures/episodes.py` does.
+Shortfall and congestion are the terms of Theorem 1, as in `gaps.py`, of one episode. In batches,
+both are what an arm loses by units too many or too few: max_u Q(u) - u mu_t less the same at the
+units that it got. Prices and indices of episodes are those of one pull. Figure 2 of the paper draws
+four such episodes; `figures/episodes.py` does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import cached_property
 from itertools import zip_longest
 from typing import Any
@@ -39,7 +32,6 @@ from ..problem import (
     DEFAULT_TIES,
     Given,
     Problem,
-    State,
     States,
     TieRule,
     arm_position,
@@ -155,13 +147,18 @@ class Episode(Tabular):
         unspent = 0.0 if self.unspent is None else self.unspent
         return np.cumsum(self.shortfall + self.congestion + unspent)
 
-    @property
-    def _losses(self) -> tuple[str, ...]:
-        return ("shortfall", "congestion", *(["unspent"] if self.unspent is not None else []))
+    def _named(self, *names: str) -> dict[str, Floats]:
+        return {name: getattr(self, name) for name in names}
 
     @property
-    def _counts(self) -> tuple[str, ...]:
-        return ("good", "bad") if self.problem.is_binary else ("pulls",)
+    def _losses(self) -> tuple[str, ...]:
+        unspent = () if self.unspent is None else ("unspent",)
+        return ("shortfall", "congestion", *unspent, "running_loss")
+
+    @property
+    def _terms(self) -> tuple[str, ...]:
+        counts = ("good", "bad") if self.problem.is_binary else ("pulls",)
+        return (*counts, "expected_reward", "value_of_information", "index")
 
     def _card(self) -> Card:
         pulls, stages = self._pulls(), self._stages()
@@ -178,34 +175,30 @@ class Episode(Tabular):
         return {"stages": self._stages, "pulls": self._pulls, "arms": self._arms}
 
     def _stages(self) -> Columns:
-        costs = (*self._losses, "running_loss")
-        losses = {name: getattr(self, name) for name in costs}
-        return {"stage": range(self.stages), "price": self.prices, **losses}
+        return {"stage": range(self.stages), "price": self.prices, **self._named(*self._losses)}
 
     def _pulls(self) -> Columns:
-        names = [arm.name for arm in self.problem.arms]
-        return columns_of(  # a deployed arm has no outcome
-            {"stage": stage, "arm": names[arm], "outcome": outcome}
-            for stage, arms in enumerate(self.pulled)
-            for arm, outcome in zip_longest(arms, self._plain_outcomes[stage])
-        )
-
-    @cached_property
-    def _plain_outcomes(self) -> list[list[Outcome]]:
-        """Outcomes as in files: numbers, or text if some are names."""
+        # outcomes as in files: numbers, or text if some are names; a deployed arm has none
         named = any(isinstance(x, str) for outcomes in self.outcomes for x in outcomes)
         write = str if named else _number
-        return [[write(x) for x in outcomes] for outcomes in self.outcomes]
+        return columns_of(
+            {
+                "stage": stage,
+                "arm": self.problem.arms[arm].name,
+                "outcome": None if outcome is None else write(outcome),
+            }
+            for stage, pulls in enumerate(zip(self.pulled, self.outcomes, strict=True))
+            for arm, outcome in zip_longest(*pulls)
+        )
 
     def _arms(self) -> Columns:
         stages, arms = self.index.shape
-        terms = ("expected_reward", "value_of_information", "index")
         texts = {"seen": [text for row in self.seen for text in row]} if self.seen else {}
         return {
             "stage": np.repeat(np.arange(stages), arms),
             "arm": [arm.name for arm in self.problem.arms] * stages,
             **texts,
-            **{name: getattr(self, name).ravel() for name in (*self._counts, *terms)},
+            **{name: values.ravel() for name, values in self._named(*self._terms).items()},
             "price": np.repeat(self.prices, arms),
             "pulled": self.was_pulled.ravel(),
         }
@@ -213,18 +206,7 @@ class Episode(Tabular):
     def to_dict(self) -> dict[str, Any]:
         """Return plain values; arms by name, arrays as lists of one row per stage."""
         names = [arm.name for arm in self.problem.arms]
-        arrays = {
-            name: getattr(self, name).tolist()
-            for name in (
-                "prices",
-                *self._counts,
-                "expected_reward",
-                "value_of_information",
-                "index",
-                *self._losses,
-                "running_loss",
-            )
-        }
+        arrays = self._named("prices", *self._terms, *self._losses)
         return {
             "policy": self.policy,
             "horizon": self.problem.horizon,
@@ -237,7 +219,7 @@ class Episode(Tabular):
             "pulled": [[names[arm] for arm in arms] for arms in self.pulled],
             "outcomes": [[_number(x) for x in outcomes] for outcomes in self.outcomes],
             **({"seen": [list(row) for row in self.seen]} if self.seen else {}),
-            **arrays,
+            **{name: values.tolist() for name, values in arrays.items()},
         }
 
     def __repr__(self) -> str:
@@ -308,15 +290,11 @@ def follow(
     solution = context.solution
     source = _Source(problem, seed_of(rng), None if truth is None else truth_of(truth, problem))
 
-    def decide(stage: int, state: State, spent: float) -> tuple[Arms, Outcomes]:
-        if _shares(problem) or problem.may_wait:
-            states = replace(States.of(problem, [state]), spent=np.array([spent]))
-            pulls = policy.allocate_many(stage, states, source.rng)[0]
-            arms = tuple(np.repeat(np.arange(problem.n_arms), pulls).tolist())
-        else:
-            arms = tuple(int(arm) for arm in policy.select(stage, state, source.rng))
-        _check_arms(arms, problem, stage, policy.name)
-        return arms, () if stage == problem.horizon else source.outcomes(arms, state, stage)
+    def decide(stage: int, states: States) -> tuple[Arms, Outcomes]:
+        pulls = policy.allocate_many(stage, states.at(stage), source.rng)
+        check_pulls(policy.name, problem, stage, pulls)
+        arms = tuple(np.repeat(np.arange(problem.n_arms), pulls[0]).tolist())
+        return arms, () if stage == problem.horizon else source.outcomes(arms, states, stage)
 
     relaxation = None  # the tables of DeCo at the same prices are not held twice
     if isinstance(policy, DecoPolicy) and np.array_equal(policy.prices, solution.prices):
@@ -393,16 +371,17 @@ def retrace(
                 f"history: pull {number + 1} has outcome {outcome!r}; {rule}", field="history"
             )
 
-    def decide(stage: int, state: State, spent: float) -> tuple[Arms, Outcomes]:
+    def decide(stage: int, states: States) -> tuple[Arms, Outcomes]:
         now = slice(stage * m, stage * m + (m if stage < T else 1))
         arms = tuple(arm for arm in positions[now] if arm is not None)
-        _check_arms(arms, problem, stage, policy)
-        outcomes = (outcome for arm, outcome in history[now] if arm is not None)
-        recorded = zip(arms, outcomes, strict=True)
+        if not all(0 <= arm < problem.n_arms for arm in arms):
+            raise InvalidArgument(f"stage {stage}: pulls {arms}, not all are arms", field="history")
+        check_pulls(policy, problem, stage, np.bincount(arms, minlength=problem.n_arms)[None])
+        outcomes = [y for arm, y in history[now] if arm is not None and y is not None]
+        models = [model_of(problem, arm) for arm in arms[: len(outcomes)]]
         return arms, tuple(
-            bool(y) if (model := model_of(problem, arm)).counts_good else model.format.plain(y)
-            for arm, y in recorded
-            if y is not None
+            bool(y) if model.counts_good else model.format.plain(y)
+            for model, y in zip(models, outcomes, strict=True)
         )
 
     complete = T + (len(history) - T * m) if len(history) > T * m else len(history) // m
@@ -412,17 +391,6 @@ def retrace(
 def model_of(problem: Problem, arm: int) -> ArmModel:
     """Return the outcome model of an arm."""
     return problem.groups[int(problem.group_of_arm[arm])].model
-
-
-def _shares(problem: Problem) -> bool:
-    """Whether one arm may be pulled several times at a stage."""
-    return problem.most_pulls > problem.horizon
-
-
-def _check_arms(arms: Arms, problem: Problem, stage: int, policy: str) -> None:
-    if not all(0 <= arm < problem.n_arms for arm in arms):
-        raise InvalidArgument(f"stage {stage}: pulls {arms}, not all are arms", field="history")
-    check_pulls(policy, problem, stage, np.bincount(arms, minlength=problem.n_arms)[None])
 
 
 class _Source:
@@ -436,68 +404,60 @@ class _Source:
         self.seed, means = seed, tuple(chunk.means[0].tolist())
         self.truth = None if np.isnan(means).any() else means
 
-    def first(self) -> list[Floats]:
-        """Return statistics before the first stage: first states of arms at rest are drawn."""
-        stats = State.before(self.problem).stats(self.problem)
-        if self.problem.is_restless:
-            for group, outcomes in zip(self.problem.groups, self._outcomes, strict=True):
+    def first(self, stats: Floats) -> None:
+        """Draw first states of arms that move at rest; stats (K, W)."""
+        for group, outcomes in zip(self.problem.groups, self._outcomes, strict=True):
+            if group.model.restless:
                 rows = outcomes.begun(self.problem.horizon)[0]
-                for arm, row in zip(group.members, rows, strict=True):
-                    stats[arm] = row
-        return stats
+                stats[list(group.members), : group.model.width] = rows
 
-    def rest(self, stats: list[Floats], arms: Arms, stage: int) -> None:
+    def rest(self, stats: Floats, arms: Arms, stage: int) -> None:
         """Move the arms that are not pulled."""
         for group, outcomes in zip(self.problem.groups, self._outcomes, strict=True):
             for member, arm in enumerate(group.members if group.model.restless else ()):
                 if arm not in arms:
-                    at = (np.zeros(1, np.int64), np.array([member]), stage)
-                    stats[arm] = outcomes.rested(*at, stats[arm][None])[0]
+                    at, row = (np.zeros(1, np.int64), np.array([member])), slice(group.model.width)
+                    stats[arm, row] = outcomes.rested(*at, stage, stats[None, arm, row])[0]
 
-    def outcomes(self, arms: Arms, state: State, stage: int) -> Outcomes:
+    def outcomes(self, arms: Arms, states: States, stage: int) -> Outcomes:
         """Draw the outcomes of pulls of these arms, in their order."""
-        stats, pulls, drawn = state.stats(self.problem), list(state.pulls), []
+        stats, pulls, drawn = states.stats[0].copy(), states.pulls[0].copy(), []
         for arm in arms:
             k = int(self.problem.group_of_arm[arm])
-            group, before = self.problem.groups[k], stats[arm]
-            number = stage if group.model.restless else pulls[arm]
+            group = self.problem.groups[k]
+            model, before = group.model, stats[arm, : group.model.width]
+            number = stage if model.restless else pulls[arm]
             member, n = np.array([group.members.index(arm)]), np.array([number])
             outcome = self._outcomes[k].one(np.zeros(1, np.int64), member, n, before[None])[0]
-            recorded = group.model.format.recorded(float(outcome), tuple(before.tolist()))
-            drawn.append(bool(outcome) if group.model.counts_good else recorded)
-            stats[arm] = group.model.update(before, np.asarray(outcome))
+            recorded = model.format.recorded(float(outcome), tuple(before.tolist()))
+            drawn.append(bool(outcome) if model.counts_good else recorded)
+            stats[arm, : model.width] = model.update(before, np.asarray(outcome))
             pulls[arm] += 1
         return tuple(drawn)
-
-
-def _learn(model: ArmModel, before: Floats, outcome: Outcome) -> tuple[Floats, bool]:
-    """Return statistics after one more outcome, and whether this was favourable."""
-    number = np.asarray(model.format.read_outcome(outcome, tuple(before.tolist())))
-    good = number if model.counts_good else model.value(before, number) >= model.mean(before)
-    return model.update(before, number), bool(good)
 
 
 def _walk(
     solution: DualSolution,
     stages: int,
-    decide: Callable[[int, State, float], tuple[Arms, Outcomes]],
+    decide: Callable[[int, States], tuple[Arms, Outcomes]],
     relaxation: IndexTables | None,
     policy: str,
     source: _Source | None = None,
 ) -> Episode:
-    """Go through the stages; decide(stage, state, spent) returns pulls and outcomes.
+    """Go through the stages; decide(stage, states) returns pulls and outcomes.
 
     source: of what happens at rest, if the episode is simulated.
     """
-    problem = solution.problem
-    K = problem.n_arms
+    problem, K = solution.problem, solution.problem.n_arms
     refuse_over(
         7.0 * 8.0 * stages * K, f"an episode of {K} arms", "use fewer arms or a shorter horizon"
     )
-    waits = problem.may_wait
-    losses = GapTerms.at(solution) if _shares(problem) or waits else None
+    waits, shares = problem.may_wait, problem.most_pulls > problem.horizon
+    losses = GapTerms.at(solution) if shares or waits else None
     tables = losses.tables if losses else relaxation or OneArmValues(problem, solution.prices)
-    stats = State.before(problem).stats(problem) if source is None else source.first()
+    stats = States.initial(problem, 1).stats[0]
+    if source is not None:
+        source.first(stats)
     prices = np.array(solution.prices[:stages])
     prices[: problem.horizon] /= problem.unit
     pulled, outcomes, favourable, texts = [], [], [], []
@@ -505,20 +465,18 @@ def _walk(
     ell, delta, lost = np.zeros((stages, K)), np.zeros((stages, K)), np.zeros((3, stages))
     spent = 0.0
     for t in range(stages):
-        state = State.of_stats(problem, [tuple(row.tolist()) for row in stats])
-        stats = state.stats(problem)
-        rows = [tuple(row.tolist()) for row in stats]
+        states = States(problem, stats[None].copy(), spent=np.array([spent]))
+        state = states.state(0)
         good[t], bad[t], pulls[t] = state.good, state.bad, state.pulls
-        keys = list(zip(problem.group_of_arm.tolist(), rows, strict=True))
+        keys = list(zip(problem.group_of_arm.tolist(), state.rows, strict=True))
         terms = {key: tables.terms(t, *key) for key in set(keys)}  # equal arms once
         ell[t] = [terms[key].expected_reward for key in keys]
         delta[t] = [terms[key].value_of_information for key in keys]
         if not problem.is_binary:
             texts.append(tuple(str(state).split(",")))
-        arms, drawn = decide(t, state, spent)
+        arms, drawn = decide(t, states)
         counts = np.bincount(arms, minlength=K)
         if losses is not None:
-            states = replace(States.of(problem, [state]), spent=np.array([spent]))
             lost[: 2 + waits, t] = losses.terms(t, states, counts[None])[0]
             spent += float(counts @ problem.costs[t])
         else:
@@ -528,8 +486,13 @@ def _walk(
             source.rest(stats, arms, t)
         marks = []
         for arm, outcome in zip(arms, drawn, strict=bool(drawn)):
-            stats[arm], mark = _learn(model_of(problem, arm), stats[arm], outcome)
-            marks.append(mark)
+            model = model_of(problem, arm)
+            before = stats[arm, : model.width].copy()
+            number = np.asarray(model.format.read_outcome(outcome, tuple(before.tolist())))
+            value = number if model.counts_good else model.value(before, number)
+            least = 1.0 if model.counts_good else model.mean(before)
+            marks.append(bool(value >= least))  # good, or at least as expected
+            stats[arm, : model.width] = model.update(before, number)
         pulled.append(arms)
         outcomes.append(drawn)
         favourable.append(tuple(marks))

@@ -65,6 +65,10 @@ MAX_STATES = 2_000_000
 MAX_CALLS = 4_000  # exact states of a policy that is called in each, a millisecond or more
 
 
+def _column(terms: str, place: int, text: str) -> Any:
+    return property(lambda self: getattr(self, terms)[:, place], doc=text)
+
+
 @record_class(eq=False)
 class Gap(Tabular):
     """Loss of a policy against the upper bound, by stage.
@@ -121,25 +125,10 @@ class Gap(Tabular):
         """Price of pulls not made, resources not used and money not spent, expected, or None."""
         return math.fsum(self.terms[:, 2]) if self.terms.shape[1] > 2 else None
 
-    @property
-    def shortfall_by_stage(self) -> Floats:
-        """Expected shortfall by stage, (stages,)."""
-        return self.terms[:, 0]
-
-    @property
-    def shortfall_by_stage_se(self) -> Floats:
-        """Standard errors by stage, (stages,)."""
-        return self.terms_se[:, 0]
-
-    @property
-    def congestion_by_stage(self) -> Floats:
-        """Expected congestion by stage, (stages,)."""
-        return self.terms[:, 1]
-
-    @property
-    def congestion_by_stage_se(self) -> Floats:
-        """Standard errors by stage, (stages,)."""
-        return self.terms_se[:, 1]
+    shortfall_by_stage = _column("terms", 0, "Expected shortfall by stage, (stages,).")
+    shortfall_by_stage_se = _column("terms_se", 0, "Standard errors by stage, (stages,).")
+    congestion_by_stage = _column("terms", 1, "Expected congestion by stage, (stages,).")
+    congestion_by_stage_se = _column("terms_se", 1, "Standard errors by stage, (stages,).")
 
     @property
     def running_loss(self) -> Floats:
@@ -199,14 +188,9 @@ class Gap(Tabular):
 
     def _arms(self) -> Columns:
         assert self.by_arm is not None
-        shortfall, congestion = self.by_arm.T
-        arms = len(shortfall)
-        return {
-            "policy": [self.policy] * arms,
-            "arm": range(arms),
-            "shortfall": shortfall,
-            "congestion": congestion,
-        }
+        arms, (shortfall, congestion) = len(self.by_arm), self.by_arm.T
+        names = {"policy": [self.policy] * arms, "arm": range(arms)}
+        return {**names, "shortfall": shortfall, "congestion": congestion}
 
     def __repr__(self) -> str:
         parts = f"shortfall {self.shortfall:.4f} + congestion {self.congestion:.4f}"
