@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from decobandit.arm.kernels.backward import STAGES_PER_BLOCK, alive_rows, rewarding, sweep
-from decobandit.prices.kernels.rounds import clear, margin
+from decobandit.prices.kernels.bands import clear, margin
 from decobandit.problem import Arm, Problem
 from decobandit.problem.kernels.layout import row_start, slab_size
 from helpers.examples import KINDS, largest_reward, problems, random_prices

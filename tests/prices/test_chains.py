@@ -29,7 +29,6 @@ from decobandit import (
     solve,
 )
 from decobandit.arm import OneArmValues
-from decobandit.bounds import information_bound
 from decobandit.paper.plain_oracles import dual_minimum
 from decobandit.paper.restless import CIRCULANT, hard_chains, random_chain
 from decobandit.policies import WhittlePolicy
@@ -38,6 +37,7 @@ from decobandit.prices import demand, dual_value, stage_market
 from decobandit.problem import State, States, problem_from_dict, problem_to_dict
 from helpers.chain_oracles import joint_value, problem_of
 from helpers.refusals import refused
+from helpers.values import information_bound
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +82,7 @@ def test_hard_instances_of_one_type_are_solved_to_all_digits(seed):
 
 
 def test_larger_problems_go_on_with_the_master_problem(monkeypatch):
-    monkeypatch.setattr(stage_market, "MAX_STATES", 0)
+    monkeypatch.setattr(stage_market, "MAX_PROGRAM_STATES", 0)
     problem = hard_chains(6)
     solution, best = solve(problem, tol=1e-5), dual_minimum(problem)
     assert solution.converged

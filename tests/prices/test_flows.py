@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from decobandit.prices import band_market as market_module
 from decobandit.prices import solve
 from decobandit.prices.band_market import BandMarket
-from decobandit.prices.market import Flow
+from decobandit.prices.search import Flow
 from decobandit.problem import Arm, BetaBernoulli, Problem, arms_of
 from helpers.examples import KINDS, largest_reward, problems, random_prices, random_table
 from helpers.oracles import (

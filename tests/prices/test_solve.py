@@ -13,7 +13,7 @@ from decobandit.prices import DualSolution, dual_value, search, solve
 from decobandit.prices import band_market as market_module
 from decobandit.prices.band_market import COARSEST_STAGES, BandMarket
 from decobandit.prices.dual import market_of
-from decobandit.prices.market import Flow
+from decobandit.prices.search import Flow
 from decobandit.problem import Arm, BetaBernoulli, Problem, Reward
 from decobandit.problem.model import Terminal
 from decobandit.support import Progress

@@ -72,9 +72,10 @@ def smoothed_dual() -> None:
     import numpy as np
 
     from ..prices.band_market import band_market
-    from ..prices.descent import Smoothing
 
-    Smoothing(band_market(_equal(2), 1), np.zeros(4), 1.0).advance()
+    smooth = band_market(_equal(2), 1).smoothed()
+    smooth.value_at(np.zeros(4))
+    smooth.clear()
 
 
 def optima_and_gittins() -> None:
@@ -121,9 +122,8 @@ def calibrated_states() -> None:
 
 
 def information_bounds() -> None:
-    """Compile the information bound of two and of three arms."""
-    for arms in (2, 3):
-        bounds.information_bound(_equal(arms), draws=2)
+    """Compile the information bound."""
+    bounds.bound(_equal(3), draws=2, kinds=("information",))
 
 
 def simulated_policies() -> None:

@@ -2,11 +2,10 @@
 
 Imports `arm` and what is below it.
 
-The search: `search.py`, over a market (`market.py`): `stage_market.py` with its `traders.py` for
-every model and batch size, `band_market.py` faster for single pulls with good and bad outcomes. A
-stage's price: `kernels/rounds.py`. Ties: `descent.py`, and for the last digits `search.py`. What
-DeCo plays: `canonical.py`. Searches over non-binary outcomes start from fewer stages:
-`problem/thinning.py`.
+The search and what it asks of a market: `search.py`. Markets: `stage_market.py` with its
+`traders.py` for every model and batch size, `band_market.py` faster for single pulls with good and
+bad outcomes; a stage's price there: `kernels/bands.py`. Ties: `descent.py`, and for the last digits
+the master problem. What DeCo plays: `canonical.py`.
 """
 
 from typing import TYPE_CHECKING

@@ -12,11 +12,26 @@ import numpy as np
 from ..problem import Arms, Problem, arms_of, stages_kept
 from ..problem.kernels.layout import row_start, slab_size
 from ..support import Floats, Ints, heed_interrupt, legs, pool, refuse_over
-from .kernels.flow import fill, finish, move, offer, relaxed_leg
-from .kernels.pricing import Bands, band_leg, begin, bid, reach_leg, step, value_leg
-from .kernels.rounds import clearing_leg, price_leg, stage_price, stage_sale
+from .kernels.bands import (
+    Bands,
+    band_leg,
+    begin,
+    bid,
+    clearing_leg,
+    fill,
+    finish,
+    move,
+    offer,
+    price_leg,
+    reach_leg,
+    relaxed_leg,
+    stage_price,
+    stage_sale,
+    step,
+    value_leg,
+)
 from .kernels.smooth import AROUND, soft_clearing, soft_flow, soft_pass, states_before
-from .market import Flow, KnownMeans, Level, Market, rough_lower, rough_upper
+from .search import Flow, Level, Market
 
 STATES_IN_STEP = 640_000  # of a stage; from here on, threads that meet at every stage are faster
 FULL_BAND_STATES = 1_000_000  # below this, storing every state is fastest
@@ -30,6 +45,7 @@ MOST_SMOOTH_STATES = 150_000_000  # of all groups and stages, 4 bytes each
 COARSEST_STAGES = 100  # stages of the smallest market of the coarse-to-fine start
 COARSE_TOLERANCE = 3e-4
 ANY_CALLS = 1 << 40
+ROUNDING = 1e-12  # of the incomplete beta function, in units of the largest reward
 SMOOTH_REWARDS = 0.1  # mean change from stage to stage, in parts of all there is, to thin out
 
 
@@ -123,9 +139,19 @@ class BandMarket(Market):
         return BandMarket(arms, self.pulls[stages_left], stages, workers=self.workers)
 
     def rough_bounds(self, prices: Floats) -> tuple[Floats, float, float]:
-        """Return bounds that need no pass, by default at prices for known success probabilities."""
-        arms, pulls = self.arms, self.pulls
-        mu = prices if prices.size else KnownMeans(arms).prices(pulls)
+        """Return bounds that need no pass, at these prices where there are some."""
+        from scipy.optimize import minimize_scalar  # late: scipy takes half a second to load
+
+        arms, pulls, mu = self.arms, self.pulls, prices
+        if not mu.size:  # at the best part of the range of rewards, the same at every stage
+            rewards = np.concatenate([arms.reward_good, arms.reward_bad])
+            low, high = rewards.min(axis=0), rewards.max(axis=0)
+            part = minimize_scalar(
+                lambda x: rough_upper(arms, pulls, low + x * (high - low)),
+                bounds=(0.0, 1.0),
+                method="bounded",
+            )
+            mu = low + part.x * (high - low)
         return mu, rough_upper(arms, pulls, mu), rough_lower(arms, pulls)
 
     # Bands
@@ -425,3 +451,39 @@ class SmoothBands:
             market.arms, market.pulls, self.width, self._Z, self._mass, reward, spent
         )
         return Flow(reward, spent, True), float(charge)
+
+
+# Bounds without a pass, for a long search that is interrupted before its first ones
+
+
+def rough_upper(arms: Arms, pulls: Floats, mu: Floats) -> float:
+    """Return an upper bound on the dual function at prices mu: of arms known from the start.
+
+    V_0[mu] <= E sum_t (bad_t + p (good_t - bad_t) - mu_t)^+  +  largest last reward
+    """
+    from scipy.special import betaincc  # late: half a second to load
+
+    # rewards are least + x spread of an x ~ Beta(a, b), outcomes in either order; (G, T)
+    up = arms.reward_good >= arms.reward_bad
+    alpha, beta = arms.alpha[:, None], arms.beta[:, None]
+    a, b = np.where(up, alpha, beta), np.where(up, beta, alpha)
+    least = np.minimum(arms.reward_good, arms.reward_bad)
+    spread = np.abs(arms.reward_good - arms.reward_bad)
+    x = np.clip((mu - least) / np.where(spread > 0.0, spread, 1.0), 0.0, 1.0)
+    probability = np.where(spread > 0.0, betaincc(a, b, x), least > mu)  # of a reward above mu
+    gain = spread * a / (a + b) * betaincc(a + 1.0, b, x) - (mu - least) * probability
+    values = gain.clip(0.0).sum(axis=1) + arms.terminal.max(axis=1)
+    largest = max(float(np.abs(x).max()) for x in (arms.reward_good, arms.reward_bad, mu))
+    rounding = ROUNDING * largest * float(arms.counts.sum()) * mu.size
+    return float(arms.counts @ values + pulls @ mu) + rounding
+
+
+def rough_lower(arms: Arms, pulls: Floats) -> float:
+    """Return the reward of pulling the arms with the best prior means at every stage."""
+    p = (arms.alpha / (arms.alpha + arms.beta))[:, None]
+    means = arms.reward_bad + p * (arms.reward_good - arms.reward_bad)
+    order = np.argsort(-means, axis=0, kind="stable")
+    counts = arms.counts[order]
+    taken = np.clip(pulls - (np.cumsum(counts, axis=0) - counts), 0.0, counts)
+    last = float(arms.counts @ arms.terminal.min(axis=1))
+    return float((taken * np.take_along_axis(means, order, axis=0)).sum()) + last

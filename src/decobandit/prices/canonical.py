@@ -59,24 +59,19 @@ def canonical_prices(problem: Problem) -> Floats | None:
     while width >= WIDTH:
         smooth.width = width * spread
         descent = DenseDescent(function, prices, farthest=smooth.width)
-        _descend(descent, FINE if width == WIDTH else ROUGH)
+        least = before = np.inf
+        for step in range(MOST_STEPS):
+            miss = float(np.abs(descent.gradient).max())
+            least = min(least, miss)
+            if step % STALLED_STEPS == 0:
+                if least > 0.5 * before:
+                    break
+                before = least
+            if miss <= (FINE if width == WIDTH else ROUGH) or not descent.step():
+                break
         prices, width = descent.point, NARROWER * width
     prices.flags.writeable = False
     return prices
-
-
-def _descend(descent: DenseDescent, tolerance: float) -> None:
-    """Until every stage misses its pulls by at most the tolerance, or no step helps."""
-    least = before = np.inf
-    for step in range(MOST_STEPS):
-        miss = float(np.abs(descent.gradient).max())
-        least = min(least, miss)
-        if step % STALLED_STEPS == 0:
-            if least > 0.5 * before:
-                return
-            before = least
-        if miss <= tolerance or not descent.step():
-            return
 
 
 def _spread(group: Group) -> float:

@@ -32,7 +32,7 @@ from ..problem import (
     tie_tolerance,
 )
 from ..support import Floats, Tables, Tabular
-from .kernels.rounds import margin
+from .kernels.bands import margin
 from .solution import DualSolution
 
 AT_PRICE = 1e-4  # an index is at the price within this part of the largest price, in size
@@ -82,35 +82,30 @@ class _Masses:
     """How many arms of a group are expected in each state, from fresh arms on."""
 
     def __init__(self, problem: Problem, group: Group) -> None:
-        self.group, self._horizon = group, problem.horizon
-        self._graph = arm_graph(problem, group, grid_of(problem))
-        self._rewards = Rewards(problem, group, self._graph)
+        self._horizon, self._graph = problem.horizon, arm_graph(problem, group, grid_of(problem))
+        self.rewards = Rewards(problem, group, self._graph)
         self.mass = np.zeros(self._graph.size)
         self.mass[0] = group.count
-        self._under_way = np.zeros((2, self._graph.size))
 
     def pull(self, stage: int, part: Floats) -> tuple[float, float]:
         """Pull a part of the mass of the first states: pulls spent, and what they earn."""
         now = self.mass[: part.size]
-        shifted = part * now
+        pulled = part * now
         if stage == self._horizon:  # outcomes of a deployment move no mass
-            earned = self._rewards.deploy * self._graph.mean[: part.size]
-            return float(shifted.sum()), float((shifted * earned).sum())
-        self._under_way[0, : part.size], self._under_way[1, : part.size] = now - shifted, shifted
-        base, factor, _, _ = self._rewards.of_stage(stage)
+            earned = self.rewards.deploy * self._graph.mean[: part.size]
+            return float(pulled.sum()), float((pulled * earned).sum())
+        under_way = np.zeros((2, self.mass.size))
+        under_way[0, : part.size], under_way[1, : part.size] = now - pulled, pulled
+        base, factor, _, _ = self.rewards.of_stage(stage)
         how = (self._graph.arrays, 1, stage, base, factor)
-        return float(shifted.sum()), float(advance(*how, self.mass, self._under_way))
-
-    def last_rewards(self) -> float:
-        """Of tables of last rewards, at the end."""
-        return float((self.mass * self._rewards.last).sum())
+        return float(pulled.sum()), float(advance(*how, self.mass, under_way))
 
 
 def demand(solution: DualSolution) -> Demand:
     """Compute the market of a solution exactly, by moving masses forward."""
-    refuse_budget(solution.problem, "demand")
-    refuse_resources(solution.problem, "demand")
     problem, prices = solution.problem, solution.prices
+    refuse_budget(problem, "demand")
+    refuse_resources(problem, "demand")
     refuse_batches(problem, "the market of single pulls")
     refuse_restless(problem, "the market by stage")
     tables, arms = OneArmValues(problem, prices), [_Masses(problem, g) for g in problem.groups]
@@ -131,7 +126,7 @@ def demand(solution: DualSolution) -> Demand:
             sold_fresh[t] += part[0] * masses.mass[0]
             pulls, earned = masses.pull(t, part)
             spent[t], reward = spent[t] + pulls, reward + earned
-    reward += sum(masses.last_rewards() for masses in arms)
+    reward += sum(float((masses.mass * masses.rewards.last).sum()) for masses in arms)
     sold_touched = spent - sold_fresh
     return Demand(problem, prices, fresh, sold_fresh, sold_touched, above, at_price, reward)
 

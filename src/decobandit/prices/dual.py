@@ -36,9 +36,8 @@ from ..support.frames import Shown
 from ..support.records import doc, record_class
 from .band_market import band_market
 from .limits import Limits
-from .market import Market
 from .rounding import proved_above, proved_below
-from .search import HistoryLine, Search, minimise, start_prices
+from .search import HistoryLine, Market, Search, minimise, start_prices
 from .solution import DualSolution
 from .stage_market import StageMarket
 
@@ -104,19 +103,12 @@ def dual_value(
         none is negative.
     budget_price : float
         Price of money, where there is a budget.
-    grid : int, optional
-        Of batches, normal arms and counts: states per row, as in `solve`.
-    workers : int, optional
-        Threads that share the work; all processors by default.
+    grid, workers
+        As in `solve`.
 
     Returns
     -------
     DualValue
-
-    Raises
-    ------
-    ValueError
-        If the prices are not one finite number per stage.
 
     Examples
     --------
@@ -263,7 +255,7 @@ def price_money(search: Search, market: StageMarket) -> Floats:
     """Search for the price of money at which cleared flows keep to the budget, by bisection."""
 
     def overspends(price: float) -> bool:
-        market.charge(price)
+        market.mu[-1] = price
         search.saw_value(market.reprice())
         return not market.clear(1.0).feasible
 
@@ -276,6 +268,20 @@ def price_money(search: Search, market: StageMarket) -> Floats:
         middle = 0.5 * (low + high)
         low, high = (middle, high) if overspends(middle) else (low, middle)
     return search.prices
+
+
+def at_money_price(market: StageMarket, price: float, number: int) -> tuple[float, Floats]:
+    """Go some rounds at a price of money: the least dual, and the money spent by stage, (stages,).
+
+    The market keeps the last prices.
+    """
+    market.mu[-1] = price
+    problem, values = market.problem, []
+    for k in range(number):
+        value = market.reprice()
+        values.append(proved_above(problem, market.mu[: problem.stages], value, price))
+        flow = market.clear(1.0 if k == 0 else 2.0 / (k + 2.0))
+    return min(values), market.money_by_stage(flow)
 
 
 class MoneyPlan(NamedTuple):
@@ -292,11 +298,7 @@ def money_plans(problem: Problem, price: float, workers: int | None = None) -> l
     assert isinstance(market, StageMarket)
     plans = []
     for part in MONEY_PARTS if price else (0.0,):
-        market.charge(part * price)
-        for k in range(PLAN_ROUNDS):
-            market.reprice()
-            flow = market.clear(1.0 if k == 0 else 2.0 / (k + 2.0))
-        money = market.money_by_stage(flow)
+        _, money = at_money_price(market, part * price, PLAN_ROUNDS)
         ahead = np.cumsum(money[::-1])[::-1]
         plans.append(MoneyPlan(part * price, market.mu[: problem.stages].copy(), ahead))
     return plans
@@ -322,20 +324,20 @@ def is_quick(problem: Problem) -> bool:
 
     A search is a few dozen passes; bounds not requested are computed only if one is short.
     """
-    if problem.is_restless:
-        most = GRID_STATES / problem.stages  # of beliefs on a grid
-        by_group = [min(group.model.states(problem.horizon), most) for group in problem.groups]
-        return bool(sum(by_group) * problem.stages <= QUICK_ROW_STATES)
+    groups, stages, units = problem.groups, problem.stages, problem.most_units
+    if problem.is_restless:  # the same states at every stage, of beliefs on a grid
+        most = GRID_STATES / stages
+        states = stages * sum(min(one.model.states(problem.horizon), most) for one in groups)
+        return bool(states <= QUICK_ROW_STATES)
     if problem.is_binary:
-        units = 1.0 if problem.single_binary else BATCH_STATE_COST * problem.units
-        states = len(problem.groups) * problem.stages * problem.most_pulls**2 * units / 6
-        return states <= QUICK_STATES
-    number, total = problem.most_units, 0.0
-    for group in problem.groups:
+        cost = 1.0 if problem.single_binary else BATCH_STATE_COST * problem.units
+        return len(groups) * stages * problem.most_pulls**2 * cost / 6 <= QUICK_STATES
+    total = 0.0
+    for group in groups:
         most = inf if group.model.finite else POINTS
-        rows = np.array([min(group.model.states(n), most) for n in range(problem.most_pulls)])
-        total += float(np.cumsum(rows)[:: number * problem.unit].sum())
-    return number * total <= QUICK_ROW_STATES
+        rows = [min(group.model.states(n), most) for n in range(problem.most_pulls)]
+        total += float(np.cumsum(rows)[:: units * problem.unit].sum())
+    return units * total <= QUICK_ROW_STATES
 
 
 def _bound_below(search: Search, tol: float, interrupted: bool) -> tuple[float | None, bool]:
@@ -371,17 +373,17 @@ def _certify(search: Search) -> None:
     market = search.market
     if np.isfinite(search.lower):
         return
-    if not market.short:
-        rough = market.rough_bounds(search.prices)
-        if rough is None:
-            raise KeyboardInterrupt
-        prices, upper, lower = rough
-        if upper < search.upper:
-            search.upper, search.prices = upper, prices
-        search.saw_bound(lower)
+    if market.short:
+        if not search.prices.size:
+            search.saw_value(market.reprice())
+        market.remember_around(search.prices)
+        search.saw_value(market.value_at(search.prices))
+        search.saw_bound(market.clear(1.0).total)
         return
-    if not search.prices.size:
-        search.saw_value(market.reprice())
-    market.remember_around(search.prices)
-    search.saw_value(market.value_at(search.prices))
-    search.saw_bound(market.clear(1.0).total)
+    rough = market.rough_bounds(search.prices)
+    if rough is None:
+        raise KeyboardInterrupt
+    prices, upper, lower = rough
+    if upper < search.upper:
+        search.upper, search.prices = upper, prices
+    search.saw_bound(lower)

@@ -30,6 +30,8 @@ POSITIVE_PART = 0.39894229  # E Z^+ of a standard normal Z, rounded up
 def revealed_groups(problem: Problem, *, below: bool = False) -> tuple[tuple[Group, ...], float]:
     """Return groups of arms of known variance, and what their values leave out of the dual."""
     groups, left_out = list[Group](), 0.0
+    pulls = np.full(problem.stages, float(problem.most_units * problem.unit))
+    pulls[problem.horizon :] = 1.0
     for group in problem.groups:
         model = group.model
         if not isinstance(model, NormalGammaModel):
@@ -39,12 +41,13 @@ def revealed_groups(problem: Problem, *, below: bool = False) -> tuple[tuple[Gro
             raise Unsupported(
                 "bounds of arms of unknown variance: not with a budget or resources", field="prior"
             )
+        mean, root = model.prior_mean, float(np.sqrt(model.prior_pulls))
         if below:
             sds, weights = sd_means(model)
         else:
             sds, weights, beyond = sd_chords(model)
-            left_out += beyond * group.count * _steepest(problem, group, model)
-        mean, root = model.prior_mean, float(np.sqrt(model.prior_pulls))
+            slope = POSITIVE_PART * float(pulls @ np.abs(group.reward_factor)) / root
+            left_out += beyond * group.count * slope
         groups += [
             replace(group, model=NormalModel(mean, sd / root, sd), weight=weight)
             for sd, weight in zip(sds.tolist(), weights.tolist(), strict=True)
@@ -52,18 +55,11 @@ def revealed_groups(problem: Problem, *, below: bool = False) -> tuple[tuple[Gro
     return tuple(groups), left_out
 
 
-def _steepest(problem: Problem, group: Group, model: NormalGammaModel) -> float:
-    """Bound on the slope of the value of one arm in its standard deviation."""
-    pulls = np.full(problem.stages, float(problem.most_units * problem.unit))
-    pulls[problem.horizon :] = 1.0
-    earned = float(pulls @ np.abs(group.reward_factor))
-    return POSITIVE_PART * earned / float(np.sqrt(model.prior_pulls))
-
-
 def sd_chords(model: NormalGammaModel) -> tuple[Floats, Floats, float]:
     """Return grid points of the sd with weights by chords, and E (sd - last point)^+."""
     points = _points(model)
-    beyond = _mean_beyond(model, points) - points * _probability_beyond(model, points)
+    probability, mean = _beyond(model, points)
+    beyond = mean - points * probability
     slope = np.diff(beyond) / np.diff(points)  # rises from -1 to 0
     weights = np.diff(np.concatenate([[-1.0], slope, [0.0]]))
     return points, np.maximum(weights, 0.0), float(beyond[-1])
@@ -71,10 +67,8 @@ def sd_chords(model: NormalGammaModel) -> tuple[Floats, Floats, float]:
 
 def sd_means(model: NormalGammaModel) -> tuple[Floats, Floats]:
     """Return means of the sd in the cells between grid points, and the cells' probabilities."""
-    points = _points(model)
-    probability = -np.diff(np.concatenate([[1.0], _probability_beyond(model, points), [0.0]]))
-    first = _mean_beyond(model, np.zeros(1))
-    part = -np.diff(np.concatenate([first, _mean_beyond(model, points), [0.0]]))
+    edges = np.concatenate([[0.0], _points(model), [np.inf]])
+    probability, part = (-np.diff(tail) for tail in _beyond(model, edges))
     possible = probability > 0.0
     return part[possible] / probability[possible], probability[possible]
 
@@ -87,21 +81,12 @@ def _points(model: NormalGammaModel) -> Floats:
     return 1.0 / np.sqrt(precision)
 
 
-def _probability_beyond(model: NormalGammaModel, sd: Floats) -> Floats:
-    from scipy.special import gammainc
-
-    return np.asarray(gammainc(model.shape, _scaled_precision(model, sd)))
-
-
-def _mean_beyond(model: NormalGammaModel, sd: Floats) -> Floats:
-    """E of the standard deviation where it is above sd, (N,)."""
+def _beyond(model: NormalGammaModel, sd: Floats) -> tuple[Floats, Floats]:
+    """Return P(standard deviation > sd), and its expectation where it is above sd, (N,) each."""
     from scipy.special import gammainc, gammaln
 
     a = model.shape
     mean = np.sqrt(model.rate) * np.exp(gammaln(a - 0.5) - gammaln(a))
-    return np.asarray(mean * gammainc(a - 0.5, _scaled_precision(model, sd)))
-
-
-def _scaled_precision(model: NormalGammaModel, sd: Floats) -> Floats:
     with np.errstate(divide="ignore"):
-        return np.asarray(model.rate / np.square(sd))
+        precision = model.rate / np.square(sd)  # in units of its rate
+    return np.asarray(gammainc(a, precision)), np.asarray(mean * gammainc(a - 0.5, precision))

@@ -14,28 +14,144 @@ value a lower bound on the dual minimum; its dual prices are the next prices to 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
 
 import highspy
 import numpy as np
 
-from ..support import Floats
-from .descent import Smoothing
-from .market import Flow, Market
+from ..support import Flags, Floats
+from .descent import Descent
 
-# after new columns the old basis is still feasible: the primal simplex method goes on from there
-PRIMAL_SIMPLEX = 4
-TOLERANCE, PRESOLVE = 1e-10, "off"
+
+@dataclass(frozen=True)
+class Flow:
+    """Reward (G,) and pulls (G, T) of a forward pass."""
+
+    reward: Floats
+    spent: Floats
+    feasible: bool  # spends exactly the pulls of every stage
+    narrow_stages: int = 0
+
+    @property
+    def total(self) -> float:
+        return float(self.reward.sum())
+
+
+class Smoothed(Protocol):
+    """A market whose dual function is smoothed by a width."""
+
+    width: float
+
+    def value_at(self, mu: Floats) -> tuple[float, Floats, Floats]:
+        """Return the smoothed dual at prices mu, its gradient, and the curvature per price."""
+
+    def clear(self) -> tuple[Flow, float]:
+        """Return a flow near that of the last prices that spends all pulls, and its charge."""
+
+
+class Level(NamedTuple):
+    """A coarser market that a search starts from: fewer stages, or fewer states."""
+
+    make: Callable[[], Market]
+    stages: int  # before any deployment
+    tol: float  # at which its search ends
+    calls: int  # backward passes that it may take
+
+
+class Market(ABC):
+    """Groups of arms that trade pulls over the stages, with the masses of past rounds."""
+
+    unit: float  # largest reward in size, by which linear programs are scaled
+    scale: float  # of the width of ties
+    largest_price: float  # bound on the size of useful prices
+    states: int  # of groups and stages, counted once per unit
+    short: bool  # whether a few passes take about a second
+    points = 0  # states per row of its grids, 0 where all are states
+    at_most = False  # whether pulls, and money, need not all be spent: prices are not negative
+    most_canonical = 0  # states up to which there are canonical prices
+    left_out = 0.0  # bound on the error of the values of all arms, which is part of the dual
+    top: float | None = None  # best reward, towards which coarser prices are extrapolated
+    descends = False  # whether the smoothed dual is of use in a search
+    follows_coarser = True  # whether coarser prices are better than those of fresh arms in any case
+
+    def __init__(self, pulls: Floats, groups: int, regular: int, workers: int) -> None:
+        self.pulls = np.array(pulls, dtype=float)  # writable: kernels compile once, not twice
+        self.groups, self.stages, self.regular = groups, self.pulls.size, regular
+        self.workers = workers
+        self.calls = 0
+        self.mu = np.zeros(self.stages)
+
+    def resting(self) -> Flow:
+        """Return the flow of arms that are never pulled, where that is allowed (`at_most`)."""
+        raise NotImplementedError
+
+    def bound_of(self, flow: Flow) -> float:
+        """Return what a flow proves: no dual is below the reward of a feasible one."""
+        return flow.total
+
+    def coarser(self) -> Iterator[Level]:
+        """Yield coarser markets to start from, each level from the one before."""
+        return iter(())
+
+    def lower(self) -> Market | None:
+        """On a grid, a market whose values are lower bounds; None where there is none."""
+        return None
+
+    @abstractmethod
+    def release(self) -> None:
+        """Free all tables; no pass may follow."""
+
+    def rough_bounds(self, prices: Floats) -> tuple[Floats, float, float] | None:
+        """Return prices, an upper and a lower bound that need no pass, if there are any.
+
+        The upper bound is at least the dual at the prices.
+        """
+        return None
+
+    def remember_around(self, mu: Floats) -> None:  # noqa: B027  # not needed where all is kept
+        """Make room for passes at prices around mu."""
+
+    def remember_signs(self, mu: Floats) -> None:  # noqa: B027
+        """Make room for passes at prices mu alone."""
+
+    @abstractmethod
+    def value_at(self, mu: Floats) -> float:
+        """Go backward at given prices and return the dual there."""
+
+    @abstractmethod
+    def reprice(self) -> float:
+        """Go backward, setting prices at which the remembered masses clear; return the dual."""
+
+    @abstractmethod
+    def clear(self, blend: float) -> Flow:
+        """Go forward, spending exactly the pulls of every stage; masses join the averages."""
+
+    @abstractmethod
+    def relaxed(self, *, at_price: float, slack: float = 0.0) -> Flow:
+        """Go forward under the relaxed policy at the current prices."""
+
+    def optimal_flow(self) -> tuple[Floats, Flow] | None:
+        """Return optimal prices and a flow by one linear program; None where it is too large."""
+        return None
+
+    @abstractmethod
+    def smoothed(self) -> Smoothed:
+        """Return the market with its dual function smoothed."""
+
+
+PRIMAL_SIMPLEX = 4  # after new columns the old basis is still feasible: it goes on from there
+TOLERANCE = 1e-10
 # the bound of a mixture is computed from its residual, so that a larger tolerance does no harm
-OTHER_WAYS = ((PRESOLVE, TOLERANCE), ("choose", TOLERANCE), (PRESOLVE, 10.0 * TOLERANCE))
+WAYS = (("off", TOLERANCE), ("off", TOLERANCE), ("choose", TOLERANCE), ("off", 10.0 * TOLERANCE))
 LONGEST_RUN = 0.5  # seconds until the solver returns, so that Ctrl-C works, and goes on
 UNUSED_SOLVES = 10  # after which a column that is not part of the mixture is dropped
 FEWEST_DROPPED = 50  # columns, at a time
 
 
-@dataclass(frozen=True)
-class Mixture:
+class Mixture(NamedTuple):
     """Solution of the master problem."""
 
     bound: float
@@ -43,10 +159,11 @@ class Mixture:
 
 
 class Master:
-    """Columns are added, and dropped where they have not been of use for long.
+    """The linear program: columns are added, and dropped where they have long been of no use.
 
     Each solve starts from the basis of the one before. What is dropped is found again if it is
-    needed: a bound that was proven stays.
+    needed: a bound that was proven stays. unit: of rewards, as the tolerances of the solver are
+    absolute.
     """
 
     def __init__(
@@ -59,15 +176,13 @@ class Master:
         at_most: bool = False,
     ) -> None:
         self._pulls, self._at_most = pulls, at_most
-        self._unit = unit  # of rewards: the solver's tolerances are absolute
-        self._largest_price = largest_price
+        self._unit, self._largest_price = unit, largest_price
         self._group = np.zeros(0, np.int64)  # of every column, as what it earns and spends
         self._earned, self._spent = np.zeros(0), np.zeros((0, pulls.size))
         self._unused = np.zeros(0, np.int64)  # solves since it was part of the mixture
         self._lp = highspy.Highs()
         self._lp.setOptionValue("output_flag", False)
         self._lp.setOptionValue("simplex_strategy", PRIMAL_SIMPLEX)
-        self._set(PRESOLVE, TOLERANCE)
         empty = np.array([], dtype=np.int32)
         for row, right in enumerate((*pulls, *np.ones(groups))):
             least = -highspy.kHighsInf if at_most and row < pulls.size else right
@@ -75,7 +190,7 @@ class Master:
         self._lp.changeObjectiveSense(highspy.ObjSense.kMaximize)
 
     def add(self, reward: Floats, spent: Floats) -> None:
-        """One column per group: reward (G,), spent (G, T)."""
+        """Add one column per group: reward (G,), spent (G, T)."""
         stages = self._pulls.size
         for k, (earned, pulls) in enumerate(zip(reward, spent, strict=True)):
             rows = np.append(np.flatnonzero(pulls), stages + k).astype(np.int32)
@@ -92,19 +207,18 @@ class Master:
         return self._earned.size
 
     def solve(self) -> Mixture | None:
-        """Return the best mixture, or None if the solver did not find one."""
-        if not self._solved() and not any(self._solved_again(*way) for way in OTHER_WAYS):
+        """Return the best mixture; None if the solver fails."""
+        if not any(self._solved(attempt) for attempt in range(len(WAYS))):
             return None
         solution = self._lp.getSolution()
         prices = self._unit * np.array(solution.row_dual)[: self._pulls.size]
         weights = np.maximum(np.array(solution.col_value), 0.0)
         mixture = Mixture(self._bound(weights), prices)
-        self._drop(weights, np.abs(np.array(solution.col_dual)))
+        self._drop((weights > 0.0) | (np.abs(np.array(solution.col_dual)) <= TOLERANCE))
         return mixture
 
-    def _drop(self, weights: Floats, reduced_costs: Floats) -> None:
+    def _drop(self, used: Flags) -> None:
         """Forget columns that have had neither weight nor a reduced cost of zero for long."""
-        used = (weights > 0.0) | (reduced_costs <= TOLERANCE)
         self._unused = np.where(used, 0, self._unused + 1)
         idle = self._unused >= UNUSED_SOLVES
         if np.count_nonzero(idle) < FEWEST_DROPPED:
@@ -114,22 +228,14 @@ class Master:
         self._group, self._earned = self._group[~idle], self._earned[~idle]
         self._spent, self._unused = self._spent[~idle], self._unused[~idle]
 
-    def _solved_again(self, presolve: str, tolerance: float) -> bool:
-        """From scratch: that may succeed where the old basis fails."""
-        self._lp.clearSolver()
-        self._set(presolve, tolerance)
-        try:
-            return self._solved()
-        finally:
-            self._set(PRESOLVE, TOLERANCE)
-
-    def _set(self, presolve: str, tolerance: float) -> None:
+    def _solved(self, attempt: int) -> bool:
+        """Run the solver to the end, in runs of limited time; after the first time from scratch."""
+        if attempt:
+            self._lp.clearSolver()
+        presolve, tolerance = WAYS[attempt]
         self._lp.setOptionValue("presolve", presolve)
         self._lp.setOptionValue("primal_feasibility_tolerance", tolerance)
         self._lp.setOptionValue("dual_feasibility_tolerance", tolerance)
-
-    def _solved(self) -> bool:
-        """Run the solver to the end, in runs of limited time."""
         while True:
             self._lp.setOptionValue("time_limit", self._lp.getRunTime() + LONGEST_RUN)
             self._lp.run()
@@ -161,10 +267,15 @@ BEST_PRICE_WEIGHT = 0.85  # weight of the best prices when the master problem pr
 FINE_PRICE_WEIGHT, FINE_GAP = 0.9, 2e-5  # the same, and the relative gap from which on
 STALLED_CALLS = 100  # of the smoothed dual in which the gap must halve, else columns are mixed
 SMOOTHED_GAP = 1e-5  # relative gap down to which the smoothed dual is of use
+FIRST_WIDTH = 4.0  # times the gap, divided by all pulls
+NARROWER = 0.25  # a width, in parts of the one before
+STEPS_AT_ONCE = 8  # of the descent, from one candidate for bounds to the next
+MAX_CANDIDATES = 25  # at one width
+SETTLED = 0.3  # gap of the smoothed problem at which a width is done, in parts of the true gap
 NARROWEST = 0.02  # charge of smoothing, in parts of that gap, at which it ends
 LONG_STAGES = 1000  # from here on the level of prices is searched first
 LEVEL_STEP = 1e-3  # first change of that level, in units of the reward scale
-LEVEL_CALLS = 6  # backward passes that narrow its bracket
+LEVEL_CALLS = 8  # backward passes that narrow its bracket
 TIE_WIDTH = 1e-9  # an index this close to the price counts as a tie, in units of the reward scale
 ROUNDING = 1e-13  # gaps below this part of the rewards at stake are rounding
 
@@ -245,35 +356,32 @@ def minimise(search: Search, start: Floats, tol: float, most_calls: int) -> None
     Both settle ties that rounds cannot. The steps of the master problem are short: with many stages
     fresh rounds from the best prices are worth more.
     """
-    _minimise(search, start, tol, most_calls)
-    if search.done(tol):
-        search.stopped = ""
-    elif search.calls >= most_calls:
-        search.stopped = f"all {most_calls} backward passes were used: allow more (max_calls)"
 
+    def ended() -> bool:
+        return search.done(tol) or search.calls >= most_calls
 
-def _minimise(search: Search, start: Floats, tol: float, most_calls: int) -> None:
-    while True:
+    while not ended():
         before = search.gap
         flows = rounds(search, start, tol, most_calls)
-        if search.done(tol) or search.calls >= most_calls:
-            return
-        flows += _descend(search, tol, most_calls)
-        if search.done(tol) or search.calls >= most_calls:
-            return
-        flows += _solve_whole(search)
-        if search.done(tol):
-            return
+        for way in (_descend, _solve_whole):
+            if not ended():
+                flows += way(search, tol, most_calls)
         if search.market.stages <= MASTER_STAGES:
-            return _mix(search, flows, tol, most_calls)
+            if not ended():
+                _mix(search, flows, tol, most_calls)
+            break
         if search.gap > 0.9 * before:
             search.stopped = (
                 f"rounds no longer narrow the gap, and linear programs of more than "
                 f"{MASTER_STAGES} stages take too long: accept a larger tolerance, or use fewer "
                 "stages or batches"
             )
-            return
+            break
         start = search.prices
+    if search.done(tol):
+        search.stopped = ""
+    elif search.calls >= most_calls:
+        search.stopped = f"all {most_calls} backward passes were used: allow more (max_calls)"
 
 
 def rounds(search: Search, start: Floats, tol: float, most_calls: int) -> list[Flow]:
@@ -304,30 +412,58 @@ def rounds(search: Search, start: Floats, tol: float, most_calls: int) -> list[F
 
 
 def _descend(search: Search, tol: float, most_calls: int) -> list[Flow]:
-    """Descend the smoothed dual, with the bounds of its prices and flows. Returns the flows."""
-    market, flows = search.market, list[Flow]()
-    tol = max(tol, SMOOTHED_GAP)
+    """Descend the dual function, smoothed by narrower and narrower widths, from the best prices.
+
+    With a charge of d/2 x^2 on pulling a part x of the arms in a state, the dual function becomes
+    smooth, and its minimum lower by at most d/2 times all pulls. If many states share the price of
+    a stage, its gradient says how to split the pulls among them, which an order by index cannot.
+    Prices are nearly linear in the width d: they are extrapolated from two widths to the next, and
+    to zero, for the bounds. Returns the flows.
+    """
+    market, flows, tol = search.market, list[Flow](), max(tol, SMOOTHED_GAP)
     if not market.descends or search.done(tol):
         return flows
-    smoothing = Smoothing(market, search.prices, search.upper - search.lower)
+    smooth, pulls = market.smoothed(), float(market.pulls.sum())
     # whatever the tolerance: a smaller one goes on where a larger one ends
-    least = NARROWEST * SMOOTHED_GAP * abs(search.upper) / float(market.pulls.sum())
+    least = NARROWEST * SMOOTHED_GAP * abs(search.upper) / pulls
+    width, start = FIRST_WIDTH * (search.upper - search.lower) / pulls, search.prices
+    path: tuple[float, Floats] | None = None  # the width before, and prices there
     halved, since = search.gap, search.calls
-    while not search.done(tol) and search.calls < most_calls and smoothing.width > least:
-        if search.gap <= 0.5 * halved:
-            halved, since = search.gap, search.calls
-        if search.calls > since + STALLED_CALLS and market.stages <= MASTER_STAGES:
-            break
-        step = smoothing.advance()
-        search.saw_value(market.value_at(step.prices))
-        missed = _missed(market, step.flow)
-        search.saw_bound(step.flow.total - market.largest_price * missed)
-        flows.append(step.flow)
-        smoothing.go_on(step, search.upper - search.lower)
+    while width > least:
+        smooth.width, moving, settled = width, True, False
+        descent = Descent(smooth.value_at, start, farthest=width)
+        for _ in range(MAX_CANDIDATES):
+            moving = all(descent.step() for _ in range(STEPS_AT_ONCE))
+            flow, charge = smooth.clear()
+            search.saw_value(market.value_at(_at_width(0.0, width, descent.point, path)))
+            search.saw_bound(flow.total - market.largest_price * _missed(market, flow))
+            flows.append(flow)
+            if search.done(tol) or search.calls >= most_calls:
+                return flows
+            if search.gap <= 0.5 * halved:
+                halved, since = search.gap, search.calls
+            if search.calls > since + STALLED_CALLS and market.stages <= MASTER_STAGES:
+                return flows
+            gap = descent.value - flow.total + charge  # of the smoothed problem
+            settled = gap <= SETTLED * (search.upper - search.lower)
+            if settled or not moving:
+                break
+        start = _at_width(NARROWER * width, width, descent.point, path)
+        path, width = (width, descent.point), NARROWER * width
     return flows
 
 
-def _solve_whole(search: Search) -> list[Flow]:
+def _at_width(
+    new: float, width: float, prices: Floats, path: tuple[float, Floats] | None
+) -> Floats:
+    """Return prices at a new width, on the line through those at two others, if there are two."""
+    if path is None:
+        return prices
+    wider, earlier = path
+    return np.asarray(prices + (new - width) / (width - wider) * (prices - earlier))
+
+
+def _solve_whole(search: Search, tol: float, most_calls: int) -> list[Flow]:
     """Take prices and flow from one linear program where it is small. Returns the flow."""
     market = search.market
     optimum = market.optimal_flow()
@@ -374,7 +510,8 @@ def _mix(search: Search, flows: list[Flow], tol: float, most_calls: int) -> None
             search.stopped = (
                 "the linear program solver found no better mixture: the digits left are rounding"
             )
-        if mixture is None or search.done(tol) or search.calls >= most_calls:
+            return
+        if search.done(tol) or search.calls >= most_calls:
             return
         weight = BEST_PRICE_WEIGHT if search.gap > FINE_GAP else FINE_PRICE_WEIGHT
         prices = weight * search.prices + (1.0 - weight) * mixture.prices
@@ -418,9 +555,10 @@ def _levelled(search: Search, prices: Floats) -> Floats:
     Prices of coarser markets have the right shape; but where an arm that is worth its price once is
     worth it many times, a small error of their level changes what very many pulls are worth.
     """
-    market, golden = search.market, (np.sqrt(5.0) - 1.0) / 2.0
+    market = search.market
     if market.regular < LONG_STAGES:
         return prices
+    from scipy.optimize import minimize_scalar  # late: scipy takes half a second to load
 
     def value(shift: float) -> float:
         changed = np.append(prices[: market.regular] + shift, prices[market.regular :])
@@ -436,15 +574,8 @@ def _levelled(search: Search, prices: Floats) -> Floats:
     while further < best:  # until the dual rises
         behind, at, ahead, best = at, ahead, ahead + 2.0 * (ahead - at), further
         further = value(ahead)
-    low, high = sorted((behind, ahead))
-    points = [high - golden * (high - low), low + golden * (high - low)]
-    values = [value(point) for point in points]
-    for _ in range(LEVEL_CALLS):
-        left = values[0] < values[1]
-        low, high = (low, points[1]) if left else (points[0], high)
-        point = high - golden * (high - low) if left else low + golden * (high - low)
-        points = [point, points[0]] if left else [points[1], point]
-        values = [value(point), values[0]] if left else [values[1], value(point)]
+    bounds, calls = sorted((behind, ahead)), {"maxiter": LEVEL_CALLS}
+    minimize_scalar(value, bounds=bounds, method="bounded", options=calls)
     return search.prices
 
 

@@ -31,9 +31,8 @@ from ..problem import (
     visit_probabilities,
 )
 from ..support import Floats, InvalidArgument, seed_of
-from .dual import market_of
+from .dual import at_money_price, market_of
 from .dual import solve as solve_one
-from .rounding import proved_above
 from .search import stretch
 from .stage_market import StageMarket
 
@@ -64,7 +63,7 @@ class Part:
 
     def own_clock_bound(self, bound: float) -> float:
         """Return the bound of policies that decide by their own segment; bound: without money."""
-        return bound if self.whole.budget is None else priced(self.problem, self.money_price)[0]
+        return bound if self.whole.budget is None else priced(self.problem, self.money_price)
 
     def upper_bound(self, bound: float, tol: float = 1e-4) -> float:
         """Return the bound on every policy; bound: that of its own clock."""
@@ -87,7 +86,7 @@ class Part:
         for number in _numbers(law, self.problem):
             fixed = self.problem.model_copy(update={"horizon": number})
             if self.whole.budget is not None:
-                duals.append((number, priced(fixed, self.money_price)[0]))
+                duals.append((number, priced(fixed, self.money_price)))
                 continue
             start = stretch(prices, prices.size, number) if prices.size else None
             solution = solve_one(fixed, tol=tol, start=start, max_calls=MOST_CALLS)
@@ -144,21 +143,15 @@ def _one_visitor(problem: Problem, end: Callable[..., float]) -> Problem:
 # -- money ----------------------------------------------------------------------------------------
 
 
-def priced(problem: Problem, price: float) -> tuple[float, float]:
-    """Return the dual at a price of money, and the money that is spent in expectation."""
+def priced(problem: Problem, price: float) -> float:
+    """Return the dual at a price of money."""
+    return at_money_price(_market(problem), price, MONEY_ROUNDS)[0]
+
+
+def _market(problem: Problem) -> StageMarket:
     market = market_of(problem)
     assert isinstance(market, StageMarket)
-    return _priced(market, price)
-
-
-def _priced(market: StageMarket, price: float) -> tuple[float, float]:
-    market.charge(price)
-    problem, values = market.problem, []
-    for k in range(MONEY_ROUNDS):
-        value = market.reprice()
-        values.append(proved_above(problem, market.mu[: problem.stages], value, price))
-        flow = market.clear(1.0 if k == 0 else 2.0 / (k + 2.0))
-    return min(values), float(market.money_by_stage(flow).sum())
+    return market
 
 
 def parts_of(problem: Problem) -> list[Part]:
@@ -172,12 +165,12 @@ def parts_of(problem: Problem) -> list[Part]:
         return parts
     visitors = [max(round(float(part.problem.survival.sum())), 1) for part in parts]
     markets = [
-        cast("StageMarket", market_of(part.problem.model_copy(update={"horizon": number})))
+        _market(part.problem.model_copy(update={"horizon": number}))
         for part, number in zip(parts, visitors, strict=True)
     ]
 
     def spent(price: float) -> Floats:
-        return np.array([_priced(market, price)[1] for market in markets])
+        return np.array([at_money_price(one, price, MONEY_ROUNDS)[1].sum() for one in markets])
 
     low, high, more = 0.0, 0.0, spent(0.0)
     less = more

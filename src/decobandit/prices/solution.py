@@ -117,16 +117,11 @@ class DualSolution(Tabular):
         if self.search_gap is not None or self.lower_bound is None:
             return self.search_gap is not None and self.search_gap <= self.tol
         size = max(abs(self.upper_bound), abs(self.lower_bound))
-        distance = self.upper_bound - self.lower_bound
-        return distance <= max(self.tol * size, self._resolution)
-
-    @property
-    def _resolution(self) -> float:
-        """The distance of bounds that differ by rounding alone."""
         charged = (self.budget_price or 0.0, self.resource_prices)
         errors = dual_rounding(self.problem, self.prices, *charged) + flow_rounding(self.problem)
         largest = max(group.largest_reward for group in self.problem.groups)
-        return 2.0 * errors + ROUNDING * largest * float(self.problem.pulls.sum())
+        rounding = 2.0 * errors + ROUNDING * largest * float(self.problem.pulls.sum())
+        return self.upper_bound - self.lower_bound <= max(self.tol * size, rounding)
 
     @property
     def prices(self) -> Floats:
@@ -181,12 +176,10 @@ class DualSolution(Tabular):
 
     def _price_columns(self) -> dict[str, Any]:
         """Prices of a pull and of every resource, (stages,); a deployment uses no resource."""
-        columns: dict[str, Any] = {"price": self.prices}
-        for name, prices in _by_name(self.problem, self.resource_prices).items():
-            columns[f"price of {name}"] = np.append(prices, np.zeros(len(self.prices)))[
-                : len(self.prices)
-            ]
-        return columns
+        rest = np.zeros(self.problem.stages - self.problem.horizon)
+        named = _by_name(self.problem, self.resource_prices)
+        resources = {f"price of {name}": np.append(x, rest) for name, x in named.items()}
+        return {"price": self.prices, **resources}
 
     def tables(self) -> Tables:
         """Return columns by table name."""
@@ -202,19 +195,13 @@ class DualSolution(Tabular):
             ),
         }
 
-    @property
-    def _bounds(self) -> str:
-        if self.lower_bound is None:
-            return f"minimum <= {self.upper_bound:.6f}"
-        bounds = f"{self.lower_bound:.6f} <= minimum <= {self.upper_bound:.6f}"
-        return f"{bounds}, relative gap {self.relative_gap:.1e}"
-
     def __repr__(self) -> str:
-        return (
-            f"DualSolution({self.problem.n_arms} arms, horizon {self.problem.horizon}: "
-            f"{self._bounds}, {self.oracle_calls} oracle calls, "
-            f"{self.seconds:.2f} s)"
-        )
+        bounds = f"minimum <= {self.upper_bound:.6f}"
+        if self.lower_bound is not None:
+            bounds = f"{self.lower_bound:.6f} <= {bounds}, relative gap {self.relative_gap:.1e}"
+        size = f"{self.problem.n_arms} arms, horizon {self.problem.horizon}"
+        calls = f"{self.oracle_calls} oracle calls, {self.seconds:.2f} s"
+        return f"DualSolution({size}: {bounds}, {calls})"
 
 
 def check_solution(solution: object, problem: Problem) -> DualSolution:
@@ -270,33 +257,27 @@ class SolutionRecord(BaseModel):
 
     def to_dict(self, *, search: bool = True) -> dict[str, Any]:
         """Return plain values by name; `search`: with the cost of the search."""
-        return {
-            name: getattr(self, name)
-            for name in SolutionRecord.model_fields
-            if (search or name not in _SEARCH_COST)
-            and (name not in _GRID_KEYS or self.grid)
-            and (name not in _LIMIT_PRICES or getattr(self, name) is not None)
-        }
+        absent = {name for name in _LIMIT_PRICES if getattr(self, name) is None}
+        absent |= set() if self.grid else _GRID_KEYS
+        absent |= set() if search else _SEARCH_COST
+        names = SolutionRecord.model_fields.keys()
+        return {name: getattr(self, name) for name in names if name not in absent}
 
     def solution(self, source: str) -> DualSolution:
         """Return the solution; `source` names the record in error messages."""
         problem = problem_from_dict(self.problem, source=f"{source}: problem")
-        if len(self.multipliers) != problem.horizon:
-            raise ProblemError(
-                f"{source}: multipliers: {len(self.multipliers)} numbers; must have one per stage, "
-                f"{problem.horizon}"
-            )
-        if (self.deployment_price is None) != (problem.stages == problem.horizon):
-            raise ProblemError(f"{source}: deployment_price: must be there exactly when deploy is")
-        if (self.budget_price is None) != (problem.budget is None):
-            raise ProblemError(f"{source}: budget_price: must be there exactly when budget is")
-        named = self.resource_prices or {}
-        if list(named) != list(problem.resources or ()) or any(
-            len(prices) != problem.horizon for prices in named.values()
-        ):
-            raise ProblemError(
-                f"{source}: resource_prices: must have one number per stage for each resource"
-            )
+        T, named = problem.horizon, self.resource_prices or {}
+        fault = None
+        if len(self.multipliers) != T:
+            fault = f"multipliers: {len(self.multipliers)} numbers; must have one per stage, {T}"
+        elif (self.deployment_price is None) != (problem.stages == T):
+            fault = "deployment_price: must be there exactly when deploy is"
+        elif (self.budget_price is None) != (problem.budget is None):
+            fault = "budget_price: must be there exactly when budget is"
+        elif list(named) != list(problem.resources or ()) or {*map(len, named.values())} - {T}:
+            fault = "resource_prices: must have one number per stage for each resource"
+        if fault is not None:
+            raise ProblemError(f"{source}: {fault}")
         return DualSolution(
             problem=problem,
             multipliers=np.array(self.multipliers, dtype=float),

@@ -15,22 +15,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
-from itertools import starmap
 from typing import NamedTuple
 
 import numpy as np
 
 from ..arm import COARSEST, EXACT, ArmGraph, ChainStates, Grid, arm_graph
 from ..problem import Group, Problem, thinned
-from ..support import Floats, Ints, Pool, pool, refuse_over
-from .kernels.rounds import margin
+from ..support import Floats, Pool, pool, refuse_over
 from .kernels.smooth import AROUND
-from .limits import Limits, lost_part
-from .market import Flow, Level, Market
-from .occupations import MAX_STATES, flow_of_parts, optimal_occupations
+from .limits import Limits, joined, split
 from .revealed import revealed_groups
-from .search import Search, rounds
-from .traders import ChainTrader, Deal, GraphTrader, Offers, Trader, bundles
+from .search import Flow, Level, Market, Search, rounds
+from .traders import (
+    MAX_PROGRAM_STATES,
+    ChainTrader,
+    Deal,
+    GraphTrader,
+    Offers,
+    Trader,
+    bundles,
+    optimal_occupations,
+)
 
 SHORT_STATES = 2_000_000  # of all stages, up to which a pass takes some tenths of a second
 THREADED_PULLS = 100  # that one arm may take; below, threads cost more than they save
@@ -68,12 +73,9 @@ class StageMarket(Market):
         groups, beyond_grid = revealed_groups(problem, below=below)
         super().__init__(problem.pulls[first:], len(groups), problem.horizon - first, threads)
         self.at_most = problem.may_wait
-        self.most_canonical = 0 if problem.is_restless else 100_000
-        self.limits = None if problem.resources is None else Limits(problem, first)
-        if self.limits is not None:
-            self.pulls = self.limits.pulls
-        if problem.budget is not None:  # one more price: that of money
-            self.pulls = np.append(self.pulls, problem.budget)
+        self.most_canonical = 0 if problem.is_restless or problem.may_wait else 100_000
+        self.limits = Limits(problem, groups, first)
+        self.pulls = self.limits.pulls
         self.mu = np.zeros(self.pulls.size)
         self.problem, self._grid, self._workers = problem, grid, workers
         self._several = problem.most_pulls > problem.horizon  # pulls of an arm at a stage
@@ -86,9 +88,8 @@ class StageMarket(Market):
         self.unit = self.scale = max(trader.largest for trader in self.traders) or 1.0
         self.left_out = beyond_grid + sum(trader.left_out for trader in self.traders)
         last = max(1.0, problem.n_arms / problem.units)
-        self.largest_price = 2.0 * self.unit * (problem.unit * problem.horizon + last)
-        if self.limits is not None:
-            self.largest_price = self.limits.largest_price(self.largest_price)
+        useful = 2.0 * self.unit * (problem.unit * problem.horizon + last)
+        self.largest_price = self.limits.largest_price(useful)
         self._states = sum(trader.states for trader in self.traders)  # of all stages
         self.states, self.short = problem.units * self._states, self._states <= SHORT_STATES
 
@@ -97,8 +98,7 @@ class StageMarket(Market):
         self.points = 0 if states.exact else self._grid.per_row
         masses = states.first_masses if masses is None else masses
         part = float(self.pulls[: self.stages].max()) / float(masses.sum())
-        if self.limits is not None:
-            part = min(part, self.limits.even_part)
+        part = min(part, self.limits.even_part)
         return [ChainTrader(self.problem, states, masses, first, part, every=every)]
 
     def _graphs(self, groups: Sequence[Group], below: bool) -> list[Trader]:
@@ -115,12 +115,11 @@ class StageMarket(Market):
             return threads.map(lambda part: GraphTrader(problem, *part), parts)
 
     def _refuse_large(self, graphs: list[ArmGraph]) -> None:
-        problem, size = self.problem, 0.0
-        units = problem.most_units
-        states = 0.0
+        units, size, states = self.problem.most_units, 0.0, 0.0
         for graph in graphs:
             per_stage = units * graph.steps
-            of_stages = float(graph.start[1 : problem.horizon * per_stage + 2 : per_stage].sum())
+            ends = slice(1, self.problem.horizon * per_stage + 2, per_stage)
+            of_stages = float(graph.start[ends].sum())
             size += of_stages * (units + 2) + graph.size * (per_stage + 1)
             states += of_stages
         refuse_over(
@@ -165,39 +164,26 @@ class StageMarket(Market):
     def value_at(self, mu: Floats) -> float:
         if self.at_most:
             mu = np.maximum(mu, 0.0)
-        if self.problem.budget is not None:
-            self.charge(float(mu[-1]))
-        return self.backward(lambda stage, threads: mu[self.rows(stage)])
+        if self.limits.has_budget:
+            self.mu[-1] = mu[-1]
+        return self.backward(lambda stage, threads: mu[self.limits.rows[stage]])
 
     def reprice(self) -> float:
-        return self.backward(self._clearing_prices)
-
-    def charge(self, price: float) -> None:
-        """Set the price of money."""
-        self.mu[-1] = price
-        for trader in self.traders:
-            assert isinstance(trader, GraphTrader)
-            trader.charge(price)
-
-    def rows(self, stage: int) -> Ints:
-        """Positions of the prices of a stage among all."""
-        return np.array([stage]) if self.limits is None else self.limits.rows(stage)
+        """Set prices at which the averaged masses clear; the price of money stays as it is."""
+        return self.backward(lambda stage, threads: self._shared(stage, threads, averaged=True)[0])
 
     def costs(self, stage: int) -> Floats:
         """Cost of a unit of every group at the prices of a stage, (groups,)."""
-        if self.limits is None:
-            return np.full(self.groups, self.mu[stage])
         return self.limits.costs(stage, self.mu)
 
-    def _by_trader(self, values: Floats, sizes: Sequence[int] = ()) -> list[Floats]:
-        """Split values of all traders into those of each, by default one value per group."""
-        sizes = sizes or [trader.groups for trader in self.traders]
-        return [values] if len(sizes) == 1 else np.split(values, np.cumsum(sizes)[:-1])
+    def _by_trader(self, values: Floats) -> list[Floats]:
+        """Split values of all groups into those of each trader."""
+        return split(values, [trader.groups for trader in self.traders])
 
     def backward(self, prices_of: Callable[[int, Pool], Floats], width: float = 0.0) -> float:
         """Go backward, smoothed where there is a width; return the dual."""
         self.calls += 1
-        self.mu = np.append(np.zeros(self.stages), self.mu[self.stages :])
+        self.mu = self.mu.copy()
         for trader in self.traders:
             trader.begin(softly=width > 0.0)
         parts = -(-self.workers // len(self.traders))  # of the work of each
@@ -205,65 +191,35 @@ class StageMarket(Market):
         with pool(self.workers) as threads:
             for stage in range(self.stages - 1, -1, -1):
                 threads.map(lambda pair, stage=stage: pair[0].price(stage, pair[1], parts), shared)
-                self.mu[self.rows(stage)] = prices_of(stage, threads)
+                self.mu[self.limits.rows[stage]] = prices_of(stage, threads)
                 costs = self._by_trader(self.costs(stage))
                 for trader, cost in zip(self.traders, costs, strict=True):
                     trader.settle(stage, cost, width)
         first = sum(trader.value() for trader in self.traders)
         return float(first + self.pulls @ self.mu + self.left_out)
 
-    def _clearing_prices(self, stage: int, threads: Pool) -> Floats:
-        if self.limits is not None:
-            return self._shared(stage, threads, averaged=True)[0]
-        price, _ = self._clearing(stage, threads, averaged=True)
-        return np.array([price])
-
-    def _clearing(self, stage: int, threads: Pool, *, averaged: bool) -> tuple[float, float]:
-        """Return the price at which masses spend the pulls of a stage, and the part at it."""
-        offers = self.offers(stage, threads, averaged=averaged)
-        key, weight = ([getattr(offer, name) for offer in offers] for name in ("key", "weight"))
-        if self.at_most:  # pulls that are not made are worth nothing
-            key, weight = [*key, np.zeros(1)], [*weight, self.pulls[stage : stage + 1]]
-        together = _joined(key)
-        price, part = margin(together, _joined(weight), float(self.pulls[stage]))
-        if not np.isfinite(price):  # all that there is, or none
-            price = np.clip(price, together.min(), together.max()) if together.size else 0.0
-        return float(price), float(part)
-
     def offers(self, stage: int, threads: Pool, *, averaged: bool) -> list[Offers]:
         """Return the offers of every trader."""
         return threads.map(lambda trader: trader.offers(stage, averaged=averaged), self.traders)
 
-    def _shared(self, stage: int, threads: Pool, *, averaged: bool) -> tuple[Floats, list[Floats]]:
-        """Share out the resources of a stage: prices, parts of all offers of every trader."""
-        assert self.limits is not None
+    def _shared(self, stage: int, threads: Pool, *, averaged: bool) -> tuple[Floats, list[Deal]]:
+        """Share out a stage: its prices, and the deal of every trader."""
         offers = self.offers(stage, threads, averaged=averaged)
-        key, weight = (_joined([getattr(offer, x) for offer in offers]) for x in ("key", "weight"))
-        group = np.repeat(
-            np.arange(self.groups), np.concatenate([offer.number for offer in offers])
-        )
-        sharing = self.limits.share(stage, key, weight, group, self.unit)
-        return sharing.prices, self._by_trader(sharing.parts, [offer.key.size for offer in offers])
+        return self.limits.share(stage, offers, self.mu, self.unit)
 
     # Forward
 
     def clear(self, blend: float) -> Flow:
         def decide(stage: int, threads: Pool) -> list[Deal]:
-            if self.limits is not None:
-                parts = self._shared(stage, threads, averaged=False)[1]
-                return list(starmap(_deal, zip(self.traders, parts, strict=True)))
-            price, part = self._clearing(stage, threads, averaged=False)
-            return self._deals(np.full(self.groups, price), 0.0, part)
+            return self._shared(stage, threads, averaged=False)[1]
 
         return self.forward(decide, True, blend)
 
-    def _deals(self, cost: Floats, slack: float, at_cost: float) -> list[Deal]:
-        return [Deal(costs, slack, at_cost) for costs in self._by_trader(cost)]
-
     def relaxed(self, *, at_price: float, slack: float = 0.0) -> Flow:
-        return self.forward(
-            lambda stage, threads: self._deals(self.costs(stage), slack, at_price), False
-        )
+        def decide(stage: int, threads: Pool) -> list[Deal]:
+            return [Deal(cost, slack, at_price) for cost in self._by_trader(self.costs(stage))]
+
+        return self.forward(decide, False)
 
     def forward(self, decide: Decide, feasible: bool, blend: float = 0.0) -> Flow:
         """Move all masses, which join the averages with the weight `blend`."""
@@ -278,30 +234,17 @@ class StageMarket(Market):
                     self.traders,
                     deals,
                 )
-                spent[stage] = _joined([taken for taken, _ in moves])
-                reward += _joined([gained for _, gained in moves])
-        reward += _joined([trader.last_rewards() for trader in self.traders])
-        units = spent.T
-        if self.limits is not None:
-            return Flow(reward, self.limits.spent(units), feasible)
-        if self.problem.budget is None:
-            return Flow(reward, units, feasible)
-        money = (units * self._money).sum(axis=1)
-        within = money.sum() <= self.pulls[-1]
-        return Flow(
-            reward + self.mu[-1] * money, np.column_stack([units, money]), bool(feasible and within)
-        )
-
-    @cached_property
-    def _money(self) -> Floats:
-        """Money that a unit costs, (groups, stages); a deployment is one pull."""
-        costs = self.problem.costs[:, [group.members[0] for group in self.problem.groups]].T
-        regular = np.arange(self.stages) < self.regular
-        return np.asarray(costs * np.where(regular, float(self.problem.unit), 1.0))
+                spent[stage] = joined([taken for taken, _ in moves])
+                reward += joined([gained for _, gained in moves])
+        reward += joined([trader.last_rewards() for trader in self.traders])
+        amounts = self.limits.spent(spent.T)
+        if self.limits.has_budget:
+            feasible = bool(feasible and amounts[:, -1].sum() <= self.pulls[-1])
+        return Flow(reward, amounts, feasible)
 
     def money_by_stage(self, flow: Flow) -> Floats:
         """Return the expected money that a flow spends at each stage, (stages,)."""
-        return np.asarray((flow.spent[:, : self.stages] * self._money).sum(axis=0))
+        return np.asarray((flow.spent[:, : self.stages] * self.limits.money).sum(axis=0))
 
     # What flows prove
 
@@ -309,14 +252,15 @@ class StageMarket(Market):
         """Return what a flow proves: one that overspends is mixed with making no pulls."""
         if not self.at_most:
             return flow.total
-        lost = lost_part(flow.spent.sum(axis=0), self.pulls)
+        spent = flow.spent.sum(axis=0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            lost = 1.0 - float(np.where(spent > self.pulls, self.pulls / spent, 1.0).min())
         return (1.0 - lost) * flow.total + lost * self._rest_reward
 
     def resting(self) -> Flow:
         """Return the flow of arms that are never pulled, nor deployed."""
-        return self.forward(
-            lambda stage, threads: self._deals(np.full(self.groups, np.inf), 0.0, 0.0), True
-        )
+        none = [Deal(np.full(trader.groups, np.inf)) for trader in self.traders]
+        return self.forward(lambda stage, threads: none, True)
 
     @cached_property
     def _rest_reward(self) -> float:
@@ -335,24 +279,15 @@ class StageMarket(Market):
         (trader, *_) = self.traders
         if not isinstance(trader, ChainTrader):
             return None
-        if self._states > MAX_STATES or self.limits is not None:
+        if self._states > MAX_PROGRAM_STATES or self.at_most:
             return None
-        market = (trader.chains, trader.factors, trader.first_masses)
-        optimum = optimal_occupations(*market, self.pulls)
+        optimum = optimal_occupations(
+            trader.chains, trader.factors, trader.first_masses, self.pulls
+        )
         if optimum is None:
             return None
         prices, parts = optimum
-        return prices, flow_of_parts(*market, parts)
-
-
-def _deal(trader: Trader, parts: Floats) -> Deal:
-    """Return the deal that takes parts of all offers."""
-    return Deal(np.zeros(trader.groups), parts=parts)
-
-
-def _joined(arrays: list[Floats]) -> Floats:
-    """Return arrays one after the other; a single one is long, and not copied."""
-    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+        return prices, self.forward(lambda stage, threads: [trader.deal(parts[stage])], False)
 
 
 class SmoothStages:
@@ -365,17 +300,18 @@ class SmoothStages:
     def value_at(self, mu: Floats) -> tuple[float, Floats, Floats]:
         """Return the smoothed dual at prices mu, its gradient, and the curvature per price."""
         market, width = self._market, self.width
-        value = market.backward(lambda stage, threads: mu[market.rows(stage)], width)
+        value = market.backward(lambda stage, threads: mu[market.limits.rows[stage]], width)
         loose = np.zeros(market.stages)
 
         def decide(stage: int, threads: Pool) -> list[Deal]:
             deals = []
             offers = market.offers(stage, threads, averaged=False)
             for trader, offer in zip(market.traders, offers, strict=True):
-                over = offer.key - mu[stage]
+                over = offer.key - mu[stage]  # without resources and money
                 near = np.abs(over - 0.5 * width) < (0.5 + AROUND) * width
                 loose[stage] += float(offer.weight[near].sum())
-                deals.append(_deal(trader, np.clip(over / width, 0.0, 1.0)))
+                parts = np.clip(over / width, 0.0, 1.0)
+                deals.append(Deal(np.zeros(trader.groups), parts=parts))
             return deals
 
         spent = market.forward(decide, False).spent.sum(axis=0)

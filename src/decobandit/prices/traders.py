@@ -14,13 +14,17 @@ from typing import NamedTuple
 import numpy as np
 
 from ..arm import ArmGraph, ChainStates, Rewards, refuse_large_chains, stage_factors
-from ..arm.kernels.chains import move, reach_further, stage_margins
+from ..arm.kernels.chains import Chains, move, reach_further, stage_margins
 from ..problem import Group, Problem
 from ..support import Floats, Ints
 from .kernels.trading import Graphs, offer_stage, price_stage, settle_stage, trade_stage
 
 NEGLIGIBLE = 1e-11  # of the largest reward and the stages: values this small are left out
 MAX_BUNDLE_STATES = 50_000  # of groups that are traded together: a call costs more than few states
+MAX_PROGRAM_STATES = 1000  # of all stages: the program takes some tenths of a second
+METHODS = ("highs-ds", "highs-ipm")  # the second where the first gives up
+EXACT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+EMPTY_MASS = 1e-12  # of an arm: a state with less is not pulled
 
 
 class Offers(NamedTuple):
@@ -99,10 +103,7 @@ class GraphTrader:
         self._under_way = np.zeros((rewards[0].per_stage + 1) * totals[-1])
         terms = [[r.base, r.factor, r.rise, r.fall] for r in rewards]
         self._terms = np.ascontiguousarray(np.transpose(terms, (2, 1, 0)))  # (T, 4, groups)
-        self._base = self._terms[:, 0].copy()
         self._deploy = problem.terminal.deploy if problem.terminal is not None else 0.0
-        members = [group.members[0] for group in groups]
-        self._costs = problem.costs[:T, members] * [graph.pulls for graph in graphs]  # of a step
         self._sizes = [np.diff(graph.start) for graph in graphs]
         shape = (len(groups), max(size.size for size in self._sizes) + 1)
         self._low, self._high = np.zeros((2, *shape), np.int64)
@@ -113,10 +114,6 @@ class GraphTrader:
         self.groups, self.states = len(groups), sum(totals)
         self.largest = float(largest.max())
         self.left_out = 2.0 * problem.stages * float((self._faint * self._counts).sum())
-
-    def charge(self, price: float) -> None:
-        """Take the price of the money that pulls cost from their rewards."""
-        self._terms[:, 0] = self._base - price * self._costs
 
     def begin(self, *, softly: bool = False) -> None:
         """Start a backward pass: after the last stage there are last rewards alone."""
@@ -329,6 +326,10 @@ class ChainTrader:
         self._mass, self._after = self._after, mass
         return spent, reward
 
+    def deal(self, parts: Floats) -> Deal:
+        """Return the deal that pulls parts (states,) of the masses under way."""
+        return Deal(np.zeros(self.groups), parts=parts[self._mass > 0.0])
+
     def last_rewards(self) -> Floats:
         return np.zeros(self.groups)
 
@@ -345,6 +346,55 @@ class ChainTrader:
         some = self._average > 1e-9
         by_index = (self._index > costs[:, self._group]).astype(float)
         return np.where(some, self._pulled / np.where(some, self._average, 1.0), by_index)
+
+
+# -- one linear program --------------------------------------------------------------------------
+
+
+def optimal_occupations(
+    chains: Chains, factors: Floats, masses: Floats, pulls: Floats
+) -> tuple[Floats, Floats] | None:
+    """Return optimal prices (T,) and parts of every state that are pulled, (T, N); None if none.
+
+    The relaxed problem of few states as one linear program over occupations:
+
+        x[t, a, s]  expected arms in state s at stage t that rest (a = 0), are pulled (a = 1)
+        maximise    sum of x[t, a, s] f[t] r_a(s)
+        subject to  sum_s x[t, 1, s] = pulls[t]                             (dual: price of stage t)
+                    sum_a x[t, a, s'] = sum_{a, s} x[t-1, a, s] P_a(s, s'), first masses at t = 0
+
+    Where many states share one price, rounds stall and mixtures of whole flows converge slowly;
+    here every state is split by itself. Beyond some thousand states the program is slower.
+    factors (T, groups): of rewards; masses (N,): of arms before the first stage.
+    """
+    from scipy.optimize import linprog  # late: scipy takes half a second to load
+    from scipy.sparse import csr_array, eye_array, hstack, kron, vstack
+
+    stages, states = pulls.size, masses.size
+    rewards = np.stack([chains.rest_reward, chains.pull_reward])
+    gains = np.repeat(factors, np.diff(chains.start), axis=1)[:, None, :] * rewards
+    unit = float(np.abs(gains).max()) or 1.0
+    sides = (
+        (chains.rest_weight, chains.rest_to, chains.rest_at),
+        (chains.pull_weight, chains.pull_to, chains.pull_at),
+    )
+    rest, pull = (csr_array(side, shape=(states, states)).T for side in sides)
+    here, before = eye_array(states), eye_array(stages, k=-1)
+    pulled = csr_array(np.repeat([[0.0, 1.0]], states, axis=1))  # of every action and state
+    balance = kron(eye_array(stages), hstack([here, here])) - kron(before, hstack([rest, pull]))
+    rows = vstack([kron(eye_array(stages), pulled), balance])
+    right = np.concatenate([pulls, masses, np.zeros((stages - 1) * states)])
+    cost = -gains.ravel() / unit
+    for method in METHODS:
+        solved = linprog(cost, A_eq=rows, b_eq=right, method=method, options=EXACT)
+        if solved.status == 0:
+            break
+    else:
+        return None
+    occupied = np.maximum(solved.x, 0.0).reshape(gains.shape)
+    mass = occupied.sum(axis=1)
+    parts = np.where(mass > EMPTY_MASS, occupied[:, 1] / np.maximum(mass, EMPTY_MASS), 0.0)
+    return -unit * solved.eqlin.marginals[:stages], parts
 
 
 Trader = GraphTrader | ChainTrader

@@ -14,7 +14,7 @@ from ...problem.kernels.layout import row_start
 from ...problem.kernels.worth import worth
 from ...support.kernels.arrays import copy
 from ...support.kernels.compiled import compiled
-from .flow import finish, fresh
+from .bands import finish, fresh
 
 TINY = 1e-15
 NEWTON_STEPS = 100
