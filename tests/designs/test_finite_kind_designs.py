@@ -9,7 +9,7 @@ from scipy import stats
 
 from decobandit import Design, State, make_policy, operating_characteristics
 from decobandit.designs import Characteristics
-from decobandit.policies.pending import mean_values
+from decobandit.policies.allocation import mean_values
 from decobandit.problem import (
     Arm,
     BernoulliModel,

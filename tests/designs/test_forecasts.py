@@ -53,7 +53,7 @@ def test_no_dual_is_solved_where_it_takes_long_and_no_policy_needs_it(
     def fail(*given: object, **settings: object) -> None:
         raise AssertionError("the dual was solved")
 
-    monkeypatch.setattr("decobandit.policies.context.solve", fail)
+    monkeypatch.setattr("decobandit.policies.base.solve", fail)
     found = forecast(Problem.uniform(arms=2, horizon=1200), ["thompson"], draws=50)
     assert (found.upper_bound, found.best_bound) == (None, None)
     assert found.to_dict()["best_bound_is"] is None

@@ -10,8 +10,8 @@ from decobandit import Arm, BetaBernoulli, Problem, Reward, Terminal, make_polic
 from decobandit.arm import OneArmValues
 from decobandit.policies import KnowledgeGradientPolicy
 from decobandit.policies.allocation import distinct_arms, rounded_units
-from decobandit.policies.repriced import RepricedDecoPolicy
-from decobandit.policies.shares import RhoPolicy
+from decobandit.policies.deco import RepricedDecoPolicy
+from decobandit.policies.knowledge_gradient import RhoPolicy
 from decobandit.policies.thompson import ThompsonSharesPolicy, TopTwoPolicy
 from decobandit.problem import States
 from helpers.refusals import refused

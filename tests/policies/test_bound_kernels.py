@@ -18,7 +18,7 @@ from decobandit.policies.kernels.index_roots import (
     upper_quantiles,
     upper_tail,
 )
-from decobandit.policies.posterior_bounds import LARGEST_ERROR, Solve, middle_error
+from decobandit.policies.upper_bounds import LARGEST_ERROR, Solve, middle_error
 from decobandit.problem import Arm, BetaBernoulli, Problem, Reward
 
 Floats = np.ndarray

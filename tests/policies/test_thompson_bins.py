@@ -7,7 +7,7 @@ from scipy.stats import beta, kstest
 
 from decobandit import Arm, BetaBernoulli, Problem, Reward
 from decobandit.policies import ThompsonPolicy
-from decobandit.policies.kernels.thompson_bins import draw_within, move, play_bins, recall
+from decobandit.policies.kernels.thompson import draw_within, move, play_bins, recall
 from decobandit.policies.thompson import Bins, bins
 from decobandit.simulation import World
 

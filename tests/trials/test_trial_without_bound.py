@@ -23,7 +23,7 @@ def no_solver(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*given: Any, **named: Any) -> None:
         raise AssertionError("the dual was solved")
 
-    monkeypatch.setattr("decobandit.policies.context.solve", fail)
+    monkeypatch.setattr("decobandit.policies.base.solve", fail)
 
 
 @pytest.mark.parametrize("policy", ["thompson", "equal", "greedy", "bayes-ucb", "ucb1"])

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .allocation import ArmIndex as ArmIndex
     from .allocation import Cost as Cost
     from .allocation import check_pulls as check_pulls
+    from .base import Context as Context
     from .base import Policy as Policy
     from .calibrated import CalibratedPolicy as CalibratedPolicy
     from .calibrated import ChosenPath as ChosenPath
@@ -32,9 +33,9 @@ if TYPE_CHECKING:
     from .catalogue import serving as serving
     from .comparison import BetaComparison as BetaComparison
     from .comparison import MeanComparison as MeanComparison
-    from .context import Context as Context
     from .deco import DecoPolicy as DecoPolicy
     from .deco import ReplannedDecoPolicy as ReplannedDecoPolicy
+    from .deco import RollingDecoPolicy as RollingDecoPolicy
     from .ids import IdsPolicy as IdsPolicy
     from .ids import VarianceIdsPolicy as VarianceIdsPolicy
     from .index_policy import IndexPolicy as IndexPolicy
@@ -45,19 +46,16 @@ if TYPE_CHECKING:
     from .names import PAPER_POLICY as PAPER_POLICY
     from .names import POLICIES as POLICIES
     from .optimal import OptimalPolicy as OptimalPolicy
-    from .posterior_bounds import BayesUcbPolicy as BayesUcbPolicy
-    from .posterior_bounds import OgiPolicy as OgiPolicy
     from .recommendation import Recommendation as Recommendation
     from .recommendation import indices_of_arm as indices_of_arm
     from .recommendation import known_of_arm as known_of_arm
     from .recommendation import recommend as recommend
     from .recommendation import recommend_each as recommend_each
-    from .repriced import RollingDecoPolicy as RollingDecoPolicy
     from .restless import WhittlePolicy as WhittlePolicy
-    from .ruled import RuledPolicy as RuledPolicy
     from .rules import REASONS as REASONS
     from .rules import RULES as RULES
     from .rules import SAME as SAME
+    from .rules import RuledPolicy as RuledPolicy
     from .rules import at_least as at_least
     from .rules import at_most as at_most
     from .rules import rules_of as rules_of
@@ -65,9 +63,11 @@ if TYPE_CHECKING:
     from .simple import ExploreThenCommitPolicy as ExploreThenCommitPolicy
     from .simple import GreedyPolicy as GreedyPolicy
     from .thompson import ThompsonPolicy as ThompsonPolicy
-    from .ucb import KlUcbPolicy as KlUcbPolicy
-    from .ucb import MossPolicy as MossPolicy
-    from .ucb import Ucb1Policy as Ucb1Policy
-    from .ucb import UcbTunedPolicy as UcbTunedPolicy
+    from .upper_bounds import BayesUcbPolicy as BayesUcbPolicy
+    from .upper_bounds import KlUcbPolicy as KlUcbPolicy
+    from .upper_bounds import MossPolicy as MossPolicy
+    from .upper_bounds import OgiPolicy as OgiPolicy
+    from .upper_bounds import Ucb1Policy as Ucb1Policy
+    from .upper_bounds import UcbTunedPolicy as UcbTunedPolicy
 
 __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

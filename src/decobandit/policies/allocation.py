@@ -1,5 +1,8 @@
 """Allocations of a stage: what policies answer, and how answers are formed in many states at once.
 
+While outcomes are pending, values are averaged over them, or states are as if they had come as
+expected.
+
 Notations
     E, K               joint states, as many as `States` has; arms
     probabilities      (E, K) share of a stage's pulls that an arm gets on average; rows sum to 1
@@ -7,17 +10,19 @@ Notations
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from math import comb
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from ..joint import distinct_rows
-from ..problem import TIE_SIGNS, Problem, State, States, TieRule
-from ..support import Floats, Ints, InvalidArgument, pool, shown, worker_count
+from ..problem import TIE_SIGNS, ArmModel, Problem, State, States, TieRule
+from ..support import Floats, Ints, InvalidArgument, Unsupported, pool, shown, worker_count
 from .kernels.index_play import pull_largest
 
 Random = np.random.Generator | None  # None: nothing is drawn
@@ -25,6 +30,9 @@ Counts = npt.NDArray[np.integer]  # of outcomes: whole numbers of any width
 Allowed = npt.NDArray[np.bool_]
 Allotments = tuple[Ints, Ints, Floats]  # rows of states (A,), pulls (A, K), probabilities (A,)
 Ways = Sequence[tuple[State, float]]  # states that may hold, probability
+EPISODES_PER_THREAD = 64  # of searches in every state: fewer are not worth a thread
+MAX_POSSIBILITIES = 20_000  # of one arm after its pending outcomes
+CHUNK_NUMBERS = 2_000_000  # numbers at a time
 
 # Cost of a policy, besides solving for the prices that it may need:
 #   light     next to nothing
@@ -75,16 +83,11 @@ class Weighed:
 # -- states --------------------------------------------------------------------------------------
 
 
-def checked_state(state: object, problem: Problem) -> State:
-    """Return the state; refuse anything that cannot be a state of the problem."""
+def stage_after(state: object, problem: Problem) -> int:
+    """Return the stage to play after a state; refuse what is none, and one of the last stage."""
     if not isinstance(state, State):
         raise TypeError(f"state: {shown(state)} is not a decobandit.State; State.parse reads text")
     state.check(problem)
-    return state
-
-
-def next_stage(problem: Problem, state: State) -> int:
-    """Return the stage that comes after a state; refuse a state with nothing left to pull."""
     stage = state.stage(problem.pulls_per_stage)
     if stage >= problem.stages:
         raise InvalidArgument(
@@ -143,26 +146,6 @@ def in_parts(size: int, per_thread: int, work: Callable[[int, int], None]) -> No
 # -- pulls and probabilities ---------------------------------------------------------------------
 
 
-def once_each(arms: Sequence[int], n_arms: int, unit: int = 1) -> tuple[int, ...]:
-    """Return pulls of every arm if each of these gets one unit."""
-    pulls = [0] * n_arms
-    for arm in arms:
-        pulls[arm] += unit
-    return tuple(pulls)
-
-
-def ask_each(ask: Callable[[State], Sequence[int]], states: States, *, drawn: bool) -> Ints:
-    """Ask for pulls of every arm in every state, once in equal ones unless they are drawn."""
-    answers: dict[bytes, Sequence[int]] = {}
-    pulls = np.empty(states.stats.shape[:2], dtype=np.int64)
-    for e, stats in enumerate(states.stats):
-        key = stats.tobytes()
-        if drawn or key not in answers:
-            answers[key] = ask(states.state(e))
-        pulls[e] = answers[key]
-    return pulls
-
-
 def largest_arms(
     values: Floats,
     pulls: Counts,
@@ -185,16 +168,6 @@ def largest_arms(
         units[rows, arm] = 1
         left[rows, arm] = -np.inf
     return units
-
-
-def sole_arm(pulls: Sequence[int], policy: str) -> tuple[int]:
-    """Return the arm of a deployment or of a single pull; refuse a batch."""
-    if sum(pulls) != 1:
-        raise InvalidArgument(
-            f"policy {policy!r} shares {sum(pulls)} pulls among arms at a stage: ask for the pulls "
-            "of every arm, allocate(state)"
-        )
-    return (list(pulls).index(1),)
 
 
 def distinct_states(states: States) -> tuple[States, Ints]:
@@ -289,3 +262,48 @@ def check_pulls(policy: str, problem: Problem, stage: int, pulls: Ints) -> None:
             f"must be {rule}",
             field="policy",
         )
+
+
+# -- pending outcomes ---------------------------------------------------------------------------
+
+
+def mean_values(
+    model: ArmModel, values: Callable[[Floats], Floats], stats: Floats, pending: Counts
+) -> Floats:
+    """`values` (..., width) -> (...), on average once all pending outcomes (E,) are known; (E,)."""
+    both = np.column_stack([pending, stats])
+    rows, place = np.unique(both, axis=0, return_inverse=True)
+    means, counts = np.empty(len(rows)), rows[:, 1:]
+    for count in np.unique(rows[:, 0]).astype(int):
+        rows_of_count = np.flatnonzero(rows[:, 0] == count)
+        if count == 0:
+            means[rows_of_count] = values(counts[rows_of_count])
+            continue
+        ways = comb(int(count) + model.width - 1, int(count)) if model.finite else 100  # about
+        if ways > MAX_POSSIBILITIES:
+            raise Unsupported(
+                f"{model.word} arms: {count} pending outcomes may be {ways:,} things, more than "
+                f"{MAX_POSSIBILITIES:,}; a shorter delay, or fewer classes"
+            )
+        # states of an arm's own are merged by `ahead` if they are asked for one by one
+        size = 1 if model.ordered else max(1, CHUNK_NUMBERS // (model.width * ways))
+        for begin in range(0, len(rows_of_count), size):
+            part = rows_of_count[begin : begin + size]
+            law = model.ahead(
+                counts[part], count, MAX_POSSIBILITIES if model.finite else sys.maxsize
+            )
+            assert law is not None  # refused above
+            means[part] = (law[0] * values(law[1])).sum(axis=-1)
+    return np.asarray(means[place.reshape(-1)])
+
+
+def as_expected(states: States) -> States:
+    """Nothing pending: as if pending outcomes had come as expected, in whole numbers."""
+    if states.pending is None:
+        return states
+    stats, problem = states.stats.copy(), states.problem
+    for arm, group in enumerate(problem.group_of_arm):
+        model = problem.groups[group].model
+        statistics = stats[:, arm, : model.width]
+        statistics[:] = model.expected(statistics, states.pending[:, arm])
+    return States(problem, stats, allowed=states.allowed, spent=states.spent)

@@ -28,10 +28,9 @@ import numpy as np
 from ..joint import count_states
 from ..problem import Problem, State
 from .allocation import Random
-from .base import Policy
+from .base import Context, Policy
 from .calibrated import exact_value, on_common_draws
 from .catalogue import make_policies, serving
-from .context import Context
 from .index_policy import same_rewards
 from .names import DEFAULT_POLICY
 from .requirements import batches, binary_outcomes

@@ -14,20 +14,31 @@ where a policy has it:
 
 One class serves every outcome model and batch size; what it cannot do it says in `refusal`.
 
-`make` creates the policy for a problem when it is given by name. To add a policy:
-docs/adding-a-policy.md.
+`make` creates the policy for a problem when it is given by name, from a `Context`: problem, tie
+rule, and prices, which are solved when needed. To add a policy: docs/adding-a-policy.md.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from ..problem import DEFAULT_TIES, Problem, Rules, State, States, Stats, TieRule
-from ..support import Card, Floats, Ints, InvalidArgument, Shown, Unsupported
+from ..prices import DualSolution, at_canonical_prices, check_solution, is_quick, solve
+from ..problem import (
+    DEFAULT_TIES,
+    Problem,
+    Rules,
+    State,
+    States,
+    Stats,
+    TieRule,
+    check_problem,
+)
+from ..support import Card, Floats, Ints, InvalidArgument, Once, Shown, Unsupported
 from .allocation import (
     Allotments,
     ArmIndex,
@@ -35,20 +46,109 @@ from .allocation import (
     Random,
     Ways,
     Weighed,
-    ask_each,
-    checked_state,
-    next_stage,
-    once_each,
     restricted,
+    stage_after,
 )
 from .comparison import Comparison, compare_arms
-from .context import Context
 from .names import POLICIES
 from .requirements import NOT_RESTLESS, Requirement
 
 if TYPE_CHECKING:
     from ..arm import Cones
     from .kernels.episodes import Episodes
+
+
+@dataclass(frozen=True, eq=False)
+class Context:
+    """Settings of the policies of one problem. The dual is solved once, when a policy asks.
+
+    Parameters
+    ----------
+    problem : Problem
+        What the policies are made for.
+    tol : float
+        Relative gap of the prices.
+    ties : TieRule
+        How ties are broken.
+    parameters : mapping, optional
+        What a tuned policy was tuned to before (`Policy.record`).
+    path_states : int, optional
+        States that a policy may reach for price paths to be compared exactly; by default the limit
+        of `choose_path`.
+    solver : callable
+        `solver(problem, tol)` solves the dual when it is first needed.
+    fixed_solution : DualSolution, optional
+        Solution of the dual, if it has been solved already.
+    under_rules : bool
+        Whether the rules of a design will bind the policy, which may drop arms or delay outcomes.
+    play_fixed : bool
+        Whether DeCo plays the prices that are given, as on record in a trial, and not the canonical
+        ones of the problem.
+
+    Examples
+    --------
+    >>> from decobandit import Problem
+    >>> from decobandit.policies import Context, DecoPolicy
+    >>> context = Context(Problem.uniform(arms=3, horizon=10))
+    >>> DecoPolicy.make(context).name, context.solved
+    ('deco', True)
+    """
+
+    problem: Problem
+    tol: float = 1e-4
+    ties: TieRule = DEFAULT_TIES
+    parameters: Mapping[str, float] | None = None
+    path_states: int | None = None
+    solver: Callable[[Problem, float], DualSolution] = lambda problem, tol: solve(problem, tol=tol)
+    fixed_solution: DualSolution | None = None
+    under_rules: bool = False
+    play_fixed: bool = False
+    _solved: Once[DualSolution] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.fixed_solution is not None:
+            check_solution(self.fixed_solution, self.problem)
+        object.__setattr__(self, "_solved", Once(self._solve))
+
+    def _solve(self) -> DualSolution:
+        if self.fixed_solution is not None:
+            return self.fixed_solution
+        solution = self.solver(check_problem(self.problem), self.tol)
+        if solution.interrupted:  # as in `whole_solution`, for any solver
+            raise KeyboardInterrupt
+        return solution
+
+    @property
+    def solution(self) -> DualSolution:
+        """Prices and bounds; the first who asks waits for the search."""
+        return self._solved()
+
+    @property
+    def played(self) -> DualSolution:
+        """The solution at the prices that DeCo plays: the same whatever the tolerance."""
+        as_solved = self.play_fixed or self.problem.may_wait
+        return self.solution if as_solved else at_canonical_prices(self.solution)
+
+    def solution_for(self, bound: bool | None = None) -> DualSolution | None:
+        """Return the solution for a bound shown with policies; None if it is absent and not needed.
+
+        bound: whether it is to be solved for that alone; None: where that is quick.
+        """
+        wanted = is_quick(self.problem) if bound is None else bound
+        return self.solution if self.solved or wanted else None
+
+    @property
+    def solved(self) -> bool:
+        """Whether the prices are there already."""
+        return self.fixed_solution is not None or self._solved.made
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether the prices that were given are of a search that was stopped before its end.
+
+        One that is made here is then given up: Ctrl-C ends the whole of the work.
+        """
+        return self.fixed_solution is not None and self.fixed_solution.interrupted
 
 
 class Policy(Shown, ABC):
@@ -122,9 +222,9 @@ class Policy(Shown, ABC):
     plans_resources: ClassVar[bool] = False
     may_stop: bool = False
     is_tuned: ClassVar[bool] = False
-    requires: ClassVar[tuple[Requirement, ...]] = ()  # of the problem
-    serves_restless: ClassVar[bool] = False  # arms that move at rest
-    serves_drift: ClassVar[bool] = False  # arms that move at rest, if all have a mean with a law
+    requires: ClassVar[tuple[Requirement, ...]] = ()
+    serves_restless: ClassVar[bool] = False
+    serves_drift: ClassVar[bool] = False
     selects_only: ClassVar[bool] = False  # whether it answers by its own `select` alone
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -146,7 +246,7 @@ class Policy(Shown, ABC):
         facts = {"": what, "ties": self.ties, "draws arms": self.randomised, "cost": self.cost}
         return Card(f"Policy {self.name}: {self.problem.described()}", facts)
 
-    # -- what a policy must have --------------------------------------------------------------
+    # -- pulls --------------------------------------------------------------------------------
 
     @abstractmethod
     def select(self, stage: int, state: State, rng: Random = None) -> tuple[int, ...]:
@@ -170,10 +270,7 @@ class Policy(Shown, ABC):
         ValueError
             If the state cannot be one of the problem, or nothing is left to pull.
         """
-        checked_state(state, self.problem)
-        return self.select(next_stage(self.problem, state), state, rng)
-
-    # -- pulls of every arm -------------------------------------------------------------------
+        return self.select(stage_after(state, self.problem), state, rng)
 
     def allocate(self, state: State, *, rng: Random = None) -> tuple[int, ...]:
         """Return the number of pulls of every arm at the next stage, in this state.
@@ -200,8 +297,7 @@ class Policy(Shown, ABC):
         >>> make_policy(problem, "greedy").allocate(State.parse("2/5,4/5"))
         (0, 10)
         """
-        checked_state(state, self.problem)
-        return self.allocation(next_stage(self.problem, state), state, rng)
+        return self.allocation(stage_after(state, self.problem), state, rng)
 
     def allocation(self, stage: int, state: State, rng: Random = None) -> tuple[int, ...]:
         """Return the number of pulls of every arm at a stage, in one state, (arms,)."""
@@ -214,21 +310,26 @@ class Policy(Shown, ABC):
         By default one unit of each arm of `select`, once in equal rows unless it draws. Fewer
         outcomes may be known than the stage implies, where some are pending.
         """
+        K = self.problem.n_arms
         drawn = (self.draws_arms and stage < self.problem.horizon) or self.ties == "random"
         shared = self.problem.repeat and stage < self.problem.horizon
         number = self.problem.units if shared else round(self.problem.pulls[stage])
+        unit = self.problem.unit if shared else 1
 
-        def ask(state: State) -> tuple[int, ...]:
-            arms = self.select(stage, state, rng)
-            possible = len(arms) == number and set(arms) <= set(range(self.problem.n_arms))
-            if not possible or not (shared or len(set(arms)) == number):
-                what = "arms, one for every unit" if shared else "different arms"
-                raise InvalidArgument(
-                    f"policy {self.name!r} pulls {arms} at stage {stage}; must be {number} {what}"
-                )
-            return once_each(arms, self.problem.n_arms, self.problem.unit if shared else 1)
-
-        return ask_each(ask, states, drawn=drawn)
+        answers, pulls = dict[bytes, Ints](), np.empty((len(states), K), dtype=np.int64)
+        for e, stats in enumerate(states.stats):
+            if drawn or stats.tobytes() not in answers:
+                arms = self.select(stage, states.state(e), rng)
+                possible = len(arms) == number and set(arms) <= set(range(K))
+                if not possible or not (shared or len(set(arms)) == number):
+                    what = "arms, one for every unit" if shared else "different arms"
+                    raise InvalidArgument(
+                        f"policy {self.name!r} pulls {arms} at stage {stage}; must be {number} "
+                        f"{what}"
+                    )
+                answers[stats.tobytes()] = unit * np.bincount(arms, minlength=K)
+            pulls[e] = answers[stats.tobytes()]
+        return pulls
 
     def allotments(self, stage: int, states: States) -> Allotments:
         """Return all allocations that may be made in each state, with their probabilities.
@@ -271,15 +372,14 @@ class Policy(Shown, ABC):
     @classmethod
     def refusal(cls, problem: Problem) -> str | None:
         """Return why the policy does not serve a problem, in one sentence; None if it does."""
-        if problem.budget is not None and not cls.plans_budget:
-            return f"policy {cls.name!r} does not keep to a budget; use 'deco' or 'greedy'"
-        if problem.resources is not None and not cls.plans_resources:
-            return f"policy {cls.name!r} does not share out resources; use 'deco' or 'greedy'"
+        reason = next(filter(None, (requirement(problem) for requirement in cls.requires)), None)
         drifts = cls.serves_drift and all(group.model.has_law for group in problem.groups)
         if problem.is_restless and not (cls.serves_restless or drifts):
-            return f"policy {cls.name!r} {NOT_RESTLESS}"
-        sentences = (requirement(problem) for requirement in cls.requires)
-        reason = next((sentence for sentence in sentences if sentence is not None), None)
+            reason = NOT_RESTLESS
+        if problem.resources is not None and not cls.plans_resources:
+            reason = "does not share out resources; use 'deco' or 'greedy'"
+        if problem.budget is not None and not cls.plans_budget:
+            reason = "does not keep to a budget; use 'deco' or 'greedy'"
         return None if reason is None else f"policy {cls.name!r} {reason}"
 
     @classmethod
@@ -313,6 +413,16 @@ class Policy(Shown, ABC):
 
     # -- tables, loops, probabilities ---------------------------------------------------------
 
+    @property
+    def has_table(self) -> bool:
+        """Whether the policy has `stage_index`: the index depends on the arm's state alone."""
+        return False
+
+    @property
+    def has_own_index(self) -> bool:
+        """Whether the index of an arm depends on its own state alone (`indices_of`)."""
+        return False
+
     def stage_index(self, stage: int) -> Floats:
         """Index of every state of every group at a stage, (groups, slab). Read-only."""
         raise NotImplementedError(f"policy {self.name!r} has no table of indices")
@@ -328,21 +438,6 @@ class Policy(Shown, ABC):
         """Play stages first..last-1 of all episodes."""
         raise NotImplementedError(f"policy {self.name!r} has no loop of its own")
 
-    @classmethod
-    def plays_compiled(cls) -> bool:
-        """Whether episodes are simulated in compiled code, from a table or by `play`."""
-        return cls.stage_index is not Policy.stage_index or cls.play is not Policy.play
-
-    @property
-    def has_table(self) -> bool:
-        """Whether the policy has `stage_index`: the index depends on the arm's state alone."""
-        return False
-
-    @property
-    def has_own_index(self) -> bool:
-        """Whether the index of an arm depends on its own state alone (`indices_of`)."""
-        return False
-
     @property
     def has_loop(self) -> bool:
         """Whether the policy defines `play`."""
@@ -351,9 +446,8 @@ class Policy(Shown, ABC):
     @property
     def has_probabilities(self) -> bool:
         """Whether `allotments` has all that may be pulled, with probabilities: for exact values."""
-        told = type(self).probabilities is not Policy.probabilities
         listed = type(self).allotments is not Policy.allotments
-        return not self.draws_arms or told or listed
+        return not self.draws_arms or self.is_vectorised or listed
 
     @property
     def is_vectorised(self) -> bool:
@@ -375,18 +469,6 @@ class Policy(Shown, ABC):
         """Return the index of an arm of a group by its statistics, split into its terms."""
         raise self.no_index()
 
-    def no_generator(self) -> InvalidArgument:
-        """Return the refusal to draw arms without a random generator."""
-        return InvalidArgument(
-            f"policy {self.name!r} draws arms: pass a random generator as rng", field="rng"
-        )
-
-    def no_index(self) -> InvalidArgument:
-        """Return the refusal of an index by an arm's own state."""
-        return InvalidArgument(
-            f"policy {self.name!r} has no index of a single arm: it looks at all of them"
-        )
-
     def indices(self, stage: int, state: State) -> Floats | None:
         """Return the index of every arm, (arms,); None if the policy has no index."""
         return None
@@ -402,3 +484,15 @@ class Policy(Shown, ABC):
         outcomes and asks.
         """
         return None
+
+    def no_generator(self) -> InvalidArgument:
+        """Return the refusal to draw arms without a random generator."""
+        return InvalidArgument(
+            f"policy {self.name!r} draws arms: pass a random generator as rng", field="rng"
+        )
+
+    def no_index(self) -> InvalidArgument:
+        """Return the refusal of an index by an arm's own state."""
+        return InvalidArgument(
+            f"policy {self.name!r} has no index of a single arm: it looks at all of them"
+        )

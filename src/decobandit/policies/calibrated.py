@@ -42,8 +42,7 @@ from ..support import Floats, InvalidArgument, TooLarge, obeys_workers
 from ..support.frames import Shown
 from ..support.records import doc, record_class
 from .allocation import ArmIndex, Cost
-from .base import Policy
-from .context import Context
+from .base import Context, Policy
 from .index_policy import IndexPolicy
 from .requirements import known_variances, no_windows, single_pulls, steady_rewards
 

@@ -30,8 +30,7 @@ from .names import DEFAULT_POLICY, POLICIES
 
 if TYPE_CHECKING:
     from ..prices import DualSolution
-    from .base import Policy
-    from .context import Context
+    from .base import Context, Policy
 
 
 GROUP = "decobandit.policies"  # of entry points
@@ -216,7 +215,7 @@ def make_policy(
     >>> greedy.choose(State.parse("0/1,1/1,0/0"))
     (1,)
     """
-    from .context import Context
+    from .base import Context
 
     check_problem(problem)
     context = Context(problem, tol=tol, ties=tie_rule(ties), fixed_solution=solution)

@@ -9,18 +9,24 @@ With X_k = base_k + factor_k m_k the mean reward of arm k, and F_k its distribut
 `compare_arms` picks one of two methods, both for many joint states at once:
 
     BetaComparison    binary arms of equal rewards, priors of at least MIN_PRIOR: to 1e-8
-    MeanComparison    any outcome model and rewards, by tables of laws (`mean_laws.py`): to 1e-5
+    MeanComparison    any outcome model and rewards, by tables of laws: to 1e-5
+
+Tables have knots, added between two knots until the cubic between them is right in their middle,
+and no two hold much probability, or are neighbouring numbers. Near the ends of the means and the
+values of classes, where laws of small weights are steep, knots are spaced by powers.
 
 `best_probabilities` has P(best) of binary arms of any rewards and priors to about 1e-12, in one
 state: exact evaluation of Thompson sampling, and reports.
 
 Notations
     E, K      joint states, arms
+    N, P      states, knots of all of them
+    J, M      outcomes of a pull, points
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property, lru_cache, partial
 from itertools import pairwise
 from threading import Lock
@@ -28,13 +34,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from numpy.polynomial import legendre
 
-from ..problem import Problem, Rules, States
+from ..problem import ArmModel, Problem, Rules, States
 from ..support import Floats, Ints, InvalidArgument
 from .allocation import in_parts
 from .kernels import comparison as kernels
 from .kernels.comparison import Grid, Rows
-from .mean_laws import Table, Tables, joined, law_tables, slopes
 from .requirements import binary_outcomes
 
 MIN_PRIOR = 0.25
@@ -45,9 +51,17 @@ CHUNK_STATES = 50_000  # joint states at a time: bounds the memory of rows
 STATES_PER_THREAD = 2_000
 MAX_NODES = 3_000_000  # of rows in memory, 96 MB; beyond, rows are computed again
 KEY_MULTIPLIER = 1_000_003
-Fill = Callable[[Grid, Rows, Ints, Floats], None]
 HALVINGS_OF_DIFFERENCES = 32  # of an interval of some standard deviations
 SMALLEST_STEP = 1e-290  # in which a distribution function rises from 0 to 1
+FIRST_SCORES = np.linspace(-8.0, 8.0, 33)  # knots of a table, before more are added
+POWERS = 10.0 ** -np.array([1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0, 120.0, 240.0])
+TOLERANCE = 1e-6  # of a distribution function between two knots
+MAX_MASS = 1.0 / 32.0  # between two knots
+TAIL = 1e-10  # probability beyond the last knot of an unbounded law
+MAX_ROUNDS = 60
+MAX_KNOTS = 2_000_000  # of all tables of a model, 48 MB; beyond, tables are computed again
+Table = tuple[Floats, Floats, Floats]  # knots, values and slopes of a distribution function
+Tables = tuple[Floats, Floats, Floats, Ints]  # x, f, m and start of `kernels.comparison`
 
 
 def compare_arms(
@@ -138,11 +152,7 @@ class BetaComparison:
             allowed = allowed.copy()
             allowed[:, control] = True
         codes = self._codes_of(states, allowed)
-
-        def fill(grid: Grid, rows: Rows, place: Ints, probabilities: Floats) -> None:
-            kernels.better(grid, rows, place, control, probabilities)
-
-        return self._by_chunk(fill, codes, codes.shape)
+        return self._by_chunk(partial(kernels.better, control), codes, codes.shape)
 
     def alike(self, states: States) -> Floats:
         """P(all arms allowed differ by less than the margin), (E,)."""
@@ -151,20 +161,16 @@ class BetaComparison:
 
     # -- rows ------------------------------------------------------------------------------------
 
-    def _by_chunk(self, fill: Fill, codes: Ints, shape: tuple[int, ...]) -> Floats:
+    def _by_chunk(self, kernel: Any, codes: Ints, shape: tuple[int, ...]) -> Floats:
         probabilities = np.zeros(shape)
         for begin in range(0, len(codes), CHUNK_STATES):
             part = slice(begin, begin + CHUNK_STATES)
             with self._lock:
                 place, rows = np.ascontiguousarray(self._places(codes[part])), self._rows
-            work = partial(self._fill_part, fill, rows, place, probabilities[part])
-            in_parts(len(place), STATES_PER_THREAD, work)
+            work = partial(kernel, self.grid, rows)
+            out = probabilities[part]
+            in_parts(len(place), STATES_PER_THREAD, partial(_fill, work, place, out))
         return probabilities
-
-    def _fill_part(
-        self, fill: Fill, rows: Rows, place: Ints, out: Floats, first: int, last: int
-    ) -> None:
-        fill(self.grid, rows, place[first:last], out[first:last])
 
     def _codes_of(self, states: States, allowed: npt.NDArray[np.bool_] | None) -> Ints:
         """Codes of state and prior, (E, K): equal arms share rows; -1 for arms not allowed."""
@@ -242,6 +248,10 @@ class BetaComparison:
         return _grid(np.unique(edges.clip(0.0, np.pi)), self.margin)
 
 
+def _fill(work: Any, place: Ints, out: Floats, first: int, last: int) -> None:
+    work(place[first:last], out[first:last])
+
+
 def _row_keys(codes: Ints) -> Ints:
     """One number for each row, to search by; rows are then compared."""
     keys = np.zeros(len(codes), np.int64)
@@ -260,7 +270,10 @@ def _grown(nodes: npt.NDArray[Any], used: int, needed: int) -> npt.NDArray[Any]:
 
 
 def _grid(edges: Floats, margin: float) -> Grid:
-    x, w = np.polynomial.legendre.leggauss(NODES)
+    x, w = legendre.leggauss(NODES)
+    # Legendre coefficients of the polynomials that are 1 at one node and 0 at the others
+    basis = np.linalg.inv(legendre.legvander(x, NODES - 1))
+    integrals = legendre.legvander(x, NODES) @ legendre.legint(basis, lbnd=-1)
     half = np.diff(edges) / 2.0
     theta = (edges[:-1, None] + half[:, None] * (1.0 + x)).ravel()
     log_p, log_q = 2.0 * np.log(np.sin(theta / 2.0)), 2.0 * np.log(np.cos(theta / 2.0))
@@ -273,7 +286,7 @@ def _grid(edges: Floats, margin: float) -> Grid:
     target = 2.0 * np.arcsin(np.sqrt(np.clip(shifted, 0.0, 1.0)))
     panel = np.clip(np.searchsorted(edges, target, side="right") - 1, 0, half.size - 1)
     local = (target - edges[panel]) / half[panel] - 1.0
-    shift = _lagrange(x, local)
+    shift = legendre.legvander(local, NODES - 1) @ basis
     panel = np.where(shifted <= 0.0, -1, np.where(shifted >= 1.0, half.size, panel))
     return Grid(
         edge_p,
@@ -282,31 +295,10 @@ def _grid(edges: Floats, margin: float) -> Grid:
         log_q,
         (half[:, None] * w).ravel(),
         half,
-        _integrals(x),
+        integrals,
         panel.astype(np.int64),
         shift,
     )
-
-
-def _lagrange(nodes: Floats, x: Floats) -> Floats:
-    """Polynomials that are 1 at one node and 0 at the others, at points x; (x, nodes)."""
-    gaps = nodes[:, None] - nodes
-    np.fill_diagonal(gaps, 1.0)
-    values = np.ones((x.size, nodes.size))
-    for k in range(nodes.size):
-        for m in range(nodes.size):
-            if m != k:
-                values[:, k] *= (x - nodes[m]) / gaps[k, m]
-    return values
-
-
-def _integrals(nodes: Floats) -> Floats:
-    """Integral from -1 to node i of the polynomial that is 1 at node k; (i, k)."""
-    y, w = np.polynomial.legendre.leggauss(NODES)
-    half = (nodes + 1.0) / 2.0
-    points = -1.0 + half[:, None] * (1.0 + y)
-    values = _lagrange(nodes, points.ravel()).reshape(nodes.size, NODES, nodes.size)
-    return np.asarray(np.einsum("iyk,y->ik", values, w) * half[:, None])
 
 
 # -- any outcome model --------------------------------------------------------------------------
@@ -459,181 +451,290 @@ def _step(x: float) -> Table:
     return np.array([low, x]), np.array([0.0, 1.0]), np.full(2, 1.0 / (x - low))
 
 
+def joined(parts: list[Table]) -> Tables:
+    """Join tables, table after table; there may be none."""
+    start = np.cumsum([0, *(part[0].size for part in parts)])
+    x, f, m = (np.concatenate([np.empty(0), *(part[i] for part in parts)]) for i in range(3))
+    return x, f, m, start
+
+
+class LawTables:
+    """Tables of the law of the mean of one outcome model, kept by state."""
+
+    def __init__(self, model: ArmModel) -> None:
+        self.model = model
+        least, most = model.mean_range
+        corners = {*getattr(model, "values", ()), least, most}
+        self._corners = np.array(sorted(c for c in corners if np.isfinite(c)))
+        self._kept: dict[bytes, Table] = {}
+        self._knots = 0
+
+    def of(self, stats: Floats) -> list[Table]:
+        """Knots, values and slopes in each state."""
+        if (tables := self.model.law_knots(stats)) is not None:
+            return tables
+        cache, keys = self._kept, [state.tobytes() for state in stats]
+        new = [i for i, key in enumerate(keys) if key not in cache]
+        if new:
+            if self._knots > MAX_KNOTS:
+                cache, new, self._knots = {}, list(range(len(keys))), 0
+            tables = self._compute(stats[new])
+            cache = cache | {keys[i]: table for i, table in zip(new, tables, strict=True)}
+            self._knots += sum(table[0].size for table in tables)
+            self._kept = cache
+        return [cache[key] for key in keys]
+
+    def _compute(self, stats: Floats) -> list[Table]:
+        least, most = self.model.mean_range
+        if least == most:  # a step, as steep as numbers allow
+            step = np.array([np.nextafter(least, -np.inf), least])
+            return [(step, np.array([0.0, 1.0]), np.zeros(2))] * len(stats)
+        row, x = self._first_knots(stats)
+        f = self._below(stats, row, x)
+        check = np.append(row[1:] == row[:-1], False)  # the interval after a knot
+        for _ in range(MAX_ROUNDS):
+            i = np.flatnonzero(check)
+            mass = f[i + 1] - f[i]
+            i = i[mass > TOLERANCE]
+            middle = self._middles(x[i], x[i + 1])
+            inside = (middle > x[i]) & (middle < x[i + 1])
+            i, middle = i[inside], middle[inside]
+            if not i.size:
+                break
+            below = self._below(stats, row[i], middle)
+            off = np.abs(below - _cubic(x, f, slopes(row, x, f), i, middle)) > TOLERANCE
+            again = off | (f[i + 1] - f[i] > MAX_MASS)
+            check[:] = False
+            check[i] = again
+            row, x, f, check = (
+                np.insert(old, i + 1, more)
+                for old, more in ((row, row[i]), (x, middle), (f, below), (check, again))
+            )
+        f = np.maximum.accumulate(f + row) - row  # rounding must not let it fall
+        parts, cuts = (x, f, slopes(row, x, f)), np.flatnonzero(np.diff(row)) + 1
+        return list(zip(*(np.split(part, cuts) for part in parts), strict=True))
+
+    def _below(self, stats: Floats, row: Ints, x: Floats) -> Floats:
+        """Return the distribution function: 0 at the smallest mean, 1 at the largest."""
+        below = self.model.cdf(stats[row], x)
+        return np.asarray(np.where(x <= self.model.mean_range[0], 0.0, below))
+
+    def _first_knots(self, stats: Floats) -> tuple[Ints, Floats]:
+        """Rows and knots, sorted and different."""
+        model, (least, most) = self.model, self.model.mean_range
+        mean, sd = model.mean(stats), model.sd(stats)
+        far = mean + FIRST_SCORES[-1] * sd
+        while most == np.inf and (short := 1.0 - model.cdf(stats, far) > TAIL).any():
+            far = np.where(short, mean + 2.0 * (far - mean), far)
+        scores = mean[:, None] + sd[:, None] * FIRST_SCORES
+        scale = np.ptp(self._corners) if np.isfinite(most) else np.abs(mean) + sd
+        away = np.broadcast_to(scale, mean.shape)[:, None] * POWERS
+        parts = [scores, far[:, None]]
+        for corner in self._corners:
+            parts += [np.full((len(mean), 1), corner), corner + away, corner - away]
+        x = np.sort(np.clip(np.concatenate(parts, axis=1), least, most), axis=1)
+        new = np.diff(x, axis=1, prepend=-np.inf) > 0.0
+        row = np.broadcast_to(np.arange(len(x))[:, None], x.shape)
+        return row[new], x[new]
+
+    def _middles(self, low: Floats, high: Floats) -> Floats:
+        """Points between; geometric means of the distances from a corner that is near."""
+        middle, corners = 0.5 * (low + high), self._corners
+        if corners.size:
+            place = np.searchsorted(corners, low, side="right") - 1
+            base = corners[np.maximum(place, 0)]
+            one, two = low - base, high - base
+            near = (place >= 0) & (one > 0.0) & (two > 4.0 * one)
+            root = np.sqrt(np.maximum(one, 0.0)) * np.sqrt(np.maximum(two, 0.0))
+            middle = np.where(near, base + root, middle)
+            place = np.searchsorted(corners, high, side="left")
+            base = corners[np.minimum(place, corners.size - 1)]
+            one, two = base - high, base - low
+            near = ~near & (place < corners.size) & (one > 0.0) & (two > 4.0 * one)
+            root = np.sqrt(np.maximum(one, 0.0)) * np.sqrt(np.maximum(two, 0.0))
+            middle = np.where(near, base - root, middle)
+        return middle
+
+
+def slopes(row: Ints, x: Floats, f: Floats) -> Floats:
+    """Slopes at knots of several tables: of parabolas through neighbours, never falling, (P,)."""
+    same = row[1:] == row[:-1]
+    h = np.where(same, np.diff(x), 1.0)
+    rise = np.where(same, np.diff(f) / h, 0.0)
+    m = np.zeros(x.size)
+    m[:-1] += np.where(same, rise, 0.0)  # at the ends that of the chord
+    ends = np.append(False, same) & ~np.append(same, False)
+    m[ends] = rise[np.flatnonzero(ends) - 1]
+    inner = np.flatnonzero(np.append(False, same) & np.append(same, False))
+    before, after = rise[inner - 1], rise[inner]
+    share = h[inner] / (h[inner - 1] + h[inner])
+    parabola = before * share + after * (1.0 - share)
+    m[inner] = np.clip(parabola, 0.0, 3.0 * np.minimum(before, after))
+    return m
+
+
+def _cubic(x: Floats, f: Floats, m: Floats, i: Ints, y: Floats) -> Floats:
+    """Between the knots i and i + 1, at y."""
+    h, rise = x[i + 1] - x[i], f[i + 1] - f[i]
+    s = (y - x[i]) / h
+    return np.asarray(
+        f[i] + s * rise + s * (1 - s) * ((1 - s) * (m[i] * h - rise) - s * (m[i + 1] * h - rise))
+    )
+
+
+@lru_cache(maxsize=32)
+def law_tables(model: ArmModel) -> LawTables:
+    """Return the shared tables of an outcome model."""
+    return LawTables(model)
+
+
+# -- laws at many points ------------------------------------------------------------------------
+
+
+def _is_tabulated(model: ArmModel) -> bool:
+    """Whether each value of the distribution function is an integral."""
+    least, most = model.mean_range
+    return model.quantiles_searched and least < most
+
+
+def mean_points(model: ArmModel, stats: Floats, z: Floats) -> Floats:
+    """Return about the quantiles of the mean at z (L,) of a standard normal law, (E, L)."""
+    if _is_tabulated(model):
+        points = model.mean(stats)[:, None] + model.sd(stats)[:, None] * z
+        return np.clip(points, *model.mean_range)
+    from scipy.special import ndtr  # late: scipy takes half a second to load
+
+    return model.quantile(stats[:, None, :], ndtr(z))
+
+
+def mean_cdf(model: ArmModel, stats: Floats, x: Floats) -> Floats:
+    """Return P(mean <= x) in states (E, J, width) at points (E, M), (E, J, M)."""
+    if not _is_tabulated(model):
+        return model.cdf_ahead(stats, x[:, None, :])
+    states, place = np.unique(stats.reshape(-1, stats.shape[-1]), axis=0, return_inverse=True)
+    tables = joined(law_tables(model).of(states))
+    below = np.empty((*stats.shape[:2], x.shape[1]))
+    kernels.table_values(*tables, place.reshape(stats.shape[:2]), np.ascontiguousarray(x), below)
+    return below
+
+
 # -- binary arms of any rewards, one state -----------------------------------------------------
 
 
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
-_LEVELS = np.array([1e-15, 1e-11, 1e-7, 1e-4, 0.01, 0.1, 0.4])
-_BENDS = np.array([-40.0, -8.0, 0.0, 8.0, 40.0])  # of log p and log 1-p: for small a and b
+_BENDS = np.array([-40.0, -8.0, -2.0, 2.0, 8.0, 40.0])
 # F_c begins and ends like a power of the distance to the ends of another arm's rewards
 _STEPS = np.concatenate([[-np.inf], np.arange(-36.0, 37.0, 3.0), [np.inf]])
+_SCORES = np.array([-9.0, -6.0, -4.0, -2.0, 0.0, 2.0, 4.0, 6.0, 9.0])
+EXPONENTIAL_TAIL = 4.0  # parameter up to which a tail is much longer than that of a normal law
+_TAILS = np.array([1.0, 3.0, 9.0, 20.0, 36.0])  # of exponential tails: beyond is below 1e-15
 _MAX_LOG_ODDS = 500.0  # log-odds beyond which p or 1-p are powers, as far as a double can tell
-_LARGE_PARAMETER = 1e4  # from which on quantiles are found by bisection: betaincinv is far off
-_HALVINGS = 80
 _SAME_END = 4.0 * np.finfo(float).eps  # ends of rewards that differ by less are the same end
-# kinds of arms from which on all are integrated at the same points, if rewards agree
-_COMMON_POINTS_KINDS = 12
-_MAX_PIECES = 700  # of that integral
 
 
 def best_probabilities(a: Floats, b: Floats, low: Floats, span: Floats) -> Floats:
     """P(largest low + span p) of every arm, p ~ Beta(a, b); all arrays (arms,).
 
-    Arms of equal certain rewards, span = 0, share the probability evenly.
+    Integrals over log-odds, where the densities are analytic with exponential tails. Arms of equal
+    certain rewards, span = 0, share the probability evenly.
     """
     rows = np.stack([np.where(span > 0, a, 1.0), np.where(span > 0, b, 1.0), low, span], axis=1)
     kinds, place, counts = np.unique(rows, axis=0, return_inverse=True, return_counts=True)
-    varying = kinds[:, 3] > 0.0
-    floor = np.where(varying, -np.inf, kinds[:, 2]).max()  # deterministic rewards
-    equal = varying.all() and np.ptp(kinds[:, 2:], axis=0).max() == 0.0
-    many = equal and len(kinds) >= _COMMON_POINTS_KINDS
-    probabilities = _best_at_common_points(kinds, counts) if many else np.zeros(len(kinds))
-    for i, kind in enumerate(() if many else kinds):
-        if varying[i]:
-            rivals = counts - (np.arange(len(kinds)) == i)
-            probabilities[i] = _probability(kind, kinds[varying], rivals[varying], floor)
-        elif kind[2] == floor:
-            below = [cdf(k[0], k[1], _odds(np.array([floor]), k))[0] for k in kinds]
-            probabilities[i] = np.prod(np.where(varying, below, 1.0) ** counts) / counts[i]
+    certain = kinds[:, 3] == 0.0
+    floor = np.where(certain, kinds[:, 2], -np.inf).max()
+    laws, numbers = kinds[~certain], counts[~certain]
+    chances = np.zeros(len(laws))
+    for ends in np.unique(laws[:, 2:], axis=0):  # arms of equal rewards at the same points
+        y, weights = _points(laws, ends, floor)
+        below = np.stack([cdf(k[0], k[1], _rescaled(y, ends, k[2:])) for k in laws])
+        for i in np.flatnonzero((laws[:, 2:] == ends).all(axis=1)):
+            rivals = numbers - (np.arange(len(laws)) == i)
+            density = _density(*laws[i, :2], y)
+            chances[i] = (density * (below ** rivals[:, None]).prod(axis=0)) @ weights
+    probabilities = np.zeros(len(kinds))
+    probabilities[~certain] = chances
+    at_floor = certain & (kinds[:, 2] == floor)
+    below_floor = [cdf(k[0], k[1], _log_odds(floor, k[2:]))[0] for k in laws]
+    probabilities[at_floor] = np.prod(np.array(below_floor) ** numbers) / counts[at_floor]
     probabilities = probabilities[place.reshape(-1)]
     return np.asarray(probabilities / probabilities.sum(), dtype=np.float64)
 
 
-def _best_at_common_points(kinds: Floats, counts: npt.NDArray[np.int64]) -> Floats:
-    """Return P(best) of many laws of equal rewards: each law is evaluated at every point once."""
-    cuts = np.unique(np.concatenate([_BENDS, *(_quantiles(a, b) for a, b in kinds[:, :2])]))
-    if cuts.size > _MAX_PIECES:
-        cuts = cuts[np.linspace(0, cuts.size - 1, _MAX_PIECES + 1).astype(np.int64)]
-    half = np.diff(cuts)[:, None] / 2.0
-    y, weights = (cuts[:-1, None] + half * (1.0 + _NODES)).ravel(), (half * _WEIGHTS).ravel()
-    below = np.stack([cdf(a, b, y) for a, b in kinds[:, :2]])
-    powers = below ** counts[:, None]
-    # products of all but one: of those before it, times those after it
-    before, after = np.ones_like(powers), np.ones_like(powers)
-    np.cumprod(powers[:-1], axis=0, out=before[1:])
-    after[:-1] = np.cumprod(powers[:0:-1], axis=0)[::-1]
-    density = np.stack([_density(a, b, y) for a, b in kinds[:, :2]])
-    same_kind = below ** (counts[:, None] - 1)  # others of its own kind
-    return np.asarray((density * before * after * same_kind) @ weights, dtype=np.float64)
-
-
-def _probability(kind: Floats, kinds: Floats, rivals: npt.NDArray[np.int64], floor: float) -> float:
-    """Return P(best) of one arm against `rivals` arms of each law, and against `floor`."""
-    a, b = kind[:2]
-    points = [_quantiles(a, b), _BENDS]
-    for other in kinds:
-        points.append(_rescale(_quantiles(other[0], other[1]), other, kind))
-        if _differ(other, kind):
-            points.append(_rescale(_STEPS, other, kind))
-    least, most = points[0][0], points[0][-1]
+def _points(laws: Floats, ends: Floats, floor: float) -> tuple[Floats, Floats]:
+    """Return nodes and weights in the log-odds of arms of these rewards, for all laws."""
+    cuts = [_BENDS]
+    for a, b, *other in laws:
+        cuts.append(_rescaled(_knots(a, b), np.array(other), ends))
+        if not np.array_equal(other, ends):
+            cuts.append(_rescaled(_STEPS, np.array(other), ends))
+    same = (laws[:, 2:] == ends).all(axis=1)
+    reach = np.concatenate([_knots(a, b) for a, b in laws[same, :2]])
+    low, high = reach.min(), reach.max()
     if floor > -np.inf:
-        least = max(least, float(_odds(np.array(floor), kind)))
-    if least >= most:
-        return 0.0
-    cuts = np.unique(np.concatenate(points).clip(least, most))
-    half = np.diff(cuts)[:, None] / 2.0
-    y = (cuts[:-1, None] + half * (1.0 + _NODES)).ravel()
-    density = _density(a, b, y)
-    for other, count in zip(kinds, rivals, strict=True):
-        if count:
-            density *= cdf(other[0], other[1], _rescale(y, kind, other)) ** count
-    return float(density @ (half * _WEIGHTS).ravel())
+        low = max(low, _log_odds(floor, ends)[0])
+    edges = np.unique(np.concatenate(cuts).clip(low, max(low, high)))
+    x, w = legendre.leggauss(NODES)
+    half = np.diff(edges)[:, None] / 2.0
+    return (edges[:-1, None] + half * (1.0 + x)).ravel(), (half * w).ravel()
+
+
+def _knots(a: float, b: float) -> Floats:
+    """Log-odds between which the law of a draw from Beta(a, b) is smooth; all but 1e-15 of it."""
+    from scipy.special import digamma, polygamma  # late: trials do not need scipy
+
+    sd = np.sqrt(polygamma(1, a) + polygamma(1, b))
+    tails = [sign * _TAILS / c for sign, c in ((-1.0, a), (1.0, b)) if c < EXPONENTIAL_TAIL]
+    bend = np.log((a + 0.5) / (b + 0.5)) + _BENDS  # where the tails of small parameters end
+    knots = np.concatenate([digamma(a) - digamma(b) + sd * _SCORES, *tails])
+    return np.append(knots, bend.clip(knots.min(), knots.max()))
 
 
 def _density(a: float, b: float, y: Floats) -> Floats:
-    from scipy.special import betaln, log_expit  # late: trials do not need scipy
+    from scipy.special import betaln, log_expit
 
     return np.exp(a * log_expit(y) + b * log_expit(-y) - betaln(a, b))  # type: ignore[no-any-return]
 
 
-def _odds(value: Floats, kind: Floats) -> Floats:
-    """Log-odds of the p at which an arm of this kind earns `value`; infinite beyond its ends."""
-    p = np.clip((value - kind[2]) / kind[3] if kind[3] > 0 else np.zeros_like(value), 0.0, 1.0)
+def _log_odds(value: float, ends: Floats) -> Floats:
+    """Log-odds of the p at which an arm of these rewards earns `value`; infinite beyond, (1,)."""
+    p = np.clip(np.array([(value - ends[0]) / ends[1]]), 0.0, 1.0)
     with np.errstate(divide="ignore"):
         return np.asarray(np.log(p) - np.log1p(-p), dtype=np.float64)
 
 
-def _rescale(y: Floats, here: Floats, there: Floats) -> Floats:
-    """Log-odds at which an arm of the kind `there` earns what one `here` earns at y.
+def _rescaled(y: Floats, here: Floats, there: Floats) -> Floats:
+    """Log-odds at which an arm of rewards `there` earns what one of rewards `here` earns at y.
 
     Distances from the ends of the rewards, not the rewards: near an end that both have in common
     these would be rounded to it, and nearly all draws are there if a and b are small.
     """
     from scipy.special import log_expit
 
-    if not _differ(here, there):
+    if np.array_equal(here, there):
         return y
-    low, high = here[2] - there[2], there[2] + there[3] - here[2] - here[3]
-    least = _SAME_END * np.abs([here[2], there[2], here[2] + here[3], there[2] + there[3]]).max()
-    rises = _log_distance(low, here[3], there[3], log_expit(y), least)
-    falls = _log_distance(high, here[3], there[3], log_expit(-y), least)
-    with np.errstate(invalid="ignore"):
+    (low, span), (other_low, other_span) = here, there
+    bottom, top = low - other_low, other_low + other_span - low - span
+    least = _SAME_END * np.abs([low, other_low, low + span, other_low + other_span]).max()
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rises, falls = (
+            log_p + np.log(span / other_span)
+            if abs(offset) <= least
+            else np.log(np.maximum((offset + span * np.exp(log_p)) / other_span, 0.0))
+            for offset, log_p in ((bottom, log_expit(y)), (top, log_expit(-y)))
+        )
         odds = rises - falls
     return np.where(np.isneginf(rises), -np.inf, np.where(np.isneginf(falls), np.inf, odds))
 
 
-def _log_distance(offset: float, span: float, unit: float, log_p: Floats, least: float) -> Floats:
-    """Return log((offset + span p) / unit), -inf if that is not positive."""
-    if abs(offset) <= least:
-        return np.asarray(log_p + np.log(span / unit))
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.log(np.maximum((offset + span * np.exp(log_p)) / unit, 0.0)))
-
-
-def _differ(one: Floats, other: Floats) -> bool:
-    return bool(one[2] != other[2] or one[3] != other[3])
-
-
 def cdf(a: float, b: float, y: Floats) -> Floats:
-    """Distribution function of Beta(a, b) at log-odds y, without loss near either end."""
-    below = np.asarray(y, dtype=np.float64).copy()
-    left, right = y < 0.0, y >= 0.0
-    below[left] = _lower_tail(a, b, y[left])
-    below[right] = 1.0 - _lower_tail(b, a, -y[right])
-    return below
+    """Distribution function of Beta(a, b) at log-odds y, without loss near either end.
 
-
-def _lower_tail(a: float, b: float, y: Floats) -> Floats:
-    """Return the quantile for y up to 0: p^a / (a B(a, b)) if p is too small for a double."""
+    The tail of y up to 0 is p^a / (a B(a, b)) if p is too small for a double.
+    """
     from scipy.special import betainc, betaln, expit
 
+    low, away = y < 0.0, -np.abs(y)
+    one, other = np.where(low, a, b), np.where(low, b, a)
     with np.errstate(over="ignore"):
-        power = np.exp(a * y - np.log(a) - betaln(a, b))
-    return np.asarray(
-        np.where(y < -_MAX_LOG_ODDS, power, betainc(a, b, expit(y))), dtype=np.float64
-    )
-
-
-@lru_cache(maxsize=10_000)
-def _quantiles(a: float, b: float) -> Floats:
-    """Log-odds at which the distribution function of Beta(a, b) has the levels, and one minus."""
-    return np.concatenate([_lower(a, b), -_lower(b, a)[::-1]])
-
-
-def _lower(a: float, b: float) -> Floats:
-    from scipy.special import betaincinv, betaln
-
-    if max(a, b) > _LARGE_PARAMETER:
-        return _bisected(a, b)
-    p = betaincinv(a, b, _LEVELS)
-    with np.errstate(divide="ignore"):
-        exact = np.log(p) - np.log1p(-p)
-    power = (np.log(_LEVELS) + np.log(a) + betaln(a, b)) / a
-    return np.asarray(
-        np.where(p < 1e-200, np.minimum(power, -_MAX_LOG_ODDS), exact), dtype=np.float64
-    )
-
-
-def _bisected(a: float, b: float) -> Floats:
-    """Return the quantile for large parameters, by bisection."""
-    from scipy.special import betainc, betaincc, betaln, expit
-
-    low, high = np.full(_LEVELS.size, -_MAX_LOG_ODDS), np.full(_LEVELS.size, _MAX_LOG_ODDS)
-    for _ in range(_HALVINGS):
-        y = (low + high) / 2.0
-        below = np.where(y < 0.0, betainc(a, b, expit(y)), betaincc(b, a, expit(-y)))
-        low, high = np.where(below < _LEVELS, y, low), np.where(below < _LEVELS, high, y)
-    power = (np.log(_LEVELS) + np.log(a) + betaln(a, b)) / a
-    return np.asarray(
-        np.where(high <= 1e-6 - _MAX_LOG_ODDS, np.minimum(power, -_MAX_LOG_ODDS), high)
-    )
+        power = np.exp(one * away - np.log(one) - betaln(a, b))
+    tail = np.where(away < -_MAX_LOG_ODDS, power, betainc(one, other, expit(away)))
+    return np.where(low, tail, 1.0 - tail)

@@ -25,7 +25,7 @@ from ..problem import DEFAULT_TIES, NormalModel, Problem, States, TieRule
 from ..support import Floats, Ints
 from .allocation import Random, allowed_in, largest_arms
 from .index_policy import IndexPolicy
-from .kernels.batch_units import forward_units
+from .kernels.batches import forward_units
 from .requirements import GENERAL, batches, binary_outcomes, steady_rewards
 
 DISCOUNT = 0.99

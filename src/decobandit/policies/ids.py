@@ -32,6 +32,7 @@ import numpy as np
 from ..problem import DEFAULT_TIES, Problem, States, TieRule
 from ..support import Floats, InvalidArgument
 from .allocation import Random, distinct_states, drawn_arms, restricted
+from .comparison import mean_cdf, mean_points
 from .index_policy import IndexPolicy
 from .kernels.episodes import Episodes
 from .kernels.information import (
@@ -42,7 +43,6 @@ from .kernels.information import (
     make_room,
     play,
 )
-from .mean_laws import mean_cdf, mean_points
 from .requirements import one_pull, unknown_means
 
 MIN_GRID_POINTS = 10

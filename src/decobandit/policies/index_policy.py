@@ -41,7 +41,6 @@ from ..problem.kernels.layout import slab_size
 from ..problem.states import SLACK
 from ..support import Cache, Floats, Ints, InvalidArgument
 from .allocation import (
-    Allotments,
     ArmIndex,
     Random,
     Ways,
@@ -50,17 +49,15 @@ from .allocation import (
     distinct_arms,
     drawn_units,
     largest_arms,
+    mean_values,
     of_allowed,
     pending_in,
     pulls_made,
     restricted,
     rounded_units,
-    sole_arm,
 )
-from .base import Policy
-from .context import Context
-from .kernels.batch_units import give_by_index, give_within
-from .pending import mean_values
+from .base import Context, Policy
+from .kernels.batches import give_by_index, give_within
 
 FREE_COST = 1e-9  # cost that arms without one count with, of the largest
 SMALLEST_DIVISOR = 1e-300  # amount that is divided by
@@ -129,11 +126,9 @@ class IndexPolicy(Policy):
         if stage >= self.problem.horizon:
             return self.expected_rewards(stage, states)
         values = self.values(stage, states, rng)
-        if self.problem.has_windows:
-            return np.where(
-                self.problem.available_at(stage), values, UNAVAILABLE_INDEX * self.scale
-            )
-        return values
+        if not self.problem.has_windows:
+            return values
+        return np.where(self.problem.available_at(stage), values, UNAVAILABLE_INDEX * self.scale)
 
     def indices(self, stage: int, state: State) -> Floats | None:
         """Index of every arm in one state, (arms,); None in batches, which units decide."""
@@ -172,7 +167,7 @@ class IndexPolicy(Policy):
         rewards = np.array([group.rewards for group in self.groups])
         return np.ascontiguousarray(rewards.transpose(1, 2, 0))
 
-    @property
+    @cached_property
     def equal_rewards(self) -> bool:
         """Whether all arms have the same rewards at all stages played, more for larger outcomes."""
         played = slice(self.problem.horizon)
@@ -227,10 +222,6 @@ class IndexPolicy(Policy):
     def has_own_index(self) -> bool:
         return (self.by_arm or self.has_table) and not (self.batches or self.selects_only)
 
-    @classmethod
-    def plays_compiled(cls) -> bool:
-        return cls.index is not IndexPolicy.index or super().plays_compiled()
-
     def stage_index(self, stage: int) -> Floats:
         """Index of every state of every group at a stage, (groups, slab). Read-only."""
 
@@ -239,12 +230,10 @@ class IndexPolicy(Policy):
             stats, groups = np.stack([g, n - g], axis=1), range(len(self.problem.groups))
             if stage < self.problem.horizon:
                 table = np.stack([self.index_table(stage, k, stats) for k in groups])
-                table[[not group.available[stage] for group in self.problem.groups]] = (
-                    UNAVAILABLE_INDEX * self.scale
-                )
+                away = [not group.available[stage] for group in self.problem.groups]
+                table[away] = UNAVAILABLE_INDEX * self.scale
             else:
-                models = [group.model for group in self.problem.groups]
-                table = np.stack([self.reward_of(stage, k, models[k].mean(stats)) for k in groups])
+                table = np.stack([self._reward_at(stage, k, stats) for k in groups])
             table.flags.writeable = False
             return table
 
@@ -257,12 +246,15 @@ class IndexPolicy(Policy):
     def indices_of(self, stage: int, arm: int, stats: Floats) -> Floats:
         group = int(self.problem.group_of_arm[arm])
         if stage >= self.problem.horizon:
-            return self.reward_of(stage, group, self.problem.groups[group].model.mean(stats))
+            return self._reward_at(stage, group, stats)
         return self.index(stage, group, np.asarray(stats, dtype=float))
+
+    def _reward_at(self, stage: int, group: int, stats: Floats) -> Floats:
+        return self.reward_of(stage, group, self.problem.groups[group].model.mean(stats))
 
     def arm_index(self, stage: int, group: int, stats: Stats) -> ArmIndex:
         row = np.array(stats, dtype=float)
-        reward = float(self.reward_of(stage, group, self.problem.groups[group].model.mean(row)))
+        reward = float(self._reward_at(stage, group, row))
         if stage >= self.problem.horizon:
             return ArmIndex(reward)
         index = self.exact_index(stage, group, row)
@@ -279,10 +271,14 @@ class IndexPolicy(Policy):
     def select(self, stage: int, state: State, rng: Random = None) -> tuple[int, ...]:
         """Positions of the arms to pull, largest index first."""
         check_turn(self.problem, stage, state)
-        if self.batches:
-            return sole_arm(self.allocation(stage, state, rng), self.name)
-        if self.problem.may_wait:
-            return tuple(np.flatnonzero(self.allocation(stage, state, rng)).tolist())
+        if self.batches or self.problem.may_wait:
+            pulls = self.allocation(stage, state, rng)
+            if self.batches and sum(pulls) != 1:
+                raise InvalidArgument(
+                    f"policy {self.name!r} shares {sum(pulls)} pulls among arms at a stage: ask "
+                    "for the pulls of every arm, allocate(state)"
+                )
+            return tuple(np.flatnonzero(pulls).tolist())
         values = self.values_at(stage, States.of(self.problem, [state]), rng)[0]
         left, chosen = np.arange(values.size), list[int]()
         for _ in range(round(self.problem.pulls[stage])):
@@ -315,7 +311,7 @@ class IndexPolicy(Policy):
         Else each to the largest index, as expected so far.
         """
         if self.by_shares:
-            shares = self._allowed_shares(stage, states)
+            shares = restricted(self.shares(stage, states), states.allowed)
             if rng is None or not self.randomised:
                 return rounded_units(shares, self.problem.units)
             return drawn_units(shares, self.problem.units, rng)
@@ -341,9 +337,6 @@ class IndexPolicy(Policy):
     def by_shares(self) -> bool:
         """Whether batches are given by `shares`."""
         return self.batches and type(self).shares is not IndexPolicy.shares
-
-    def _allowed_shares(self, stage: int, states: States) -> Floats:
-        return restricted(self.shares(stage, states), states.allowed)
 
     def affordable_units(self, stage: int, states: States, rng: Random) -> Ints:
         """Units of every arm within budget or resources, (E, K): the first in order that fit."""
@@ -405,26 +398,6 @@ class IndexPolicy(Policy):
             return not self.draws_arms
         return not self.randomised or self.is_vectorised
 
-    def allotments(self, stage: int, states: States) -> Allotments:
-        """With random ties, every set of arms that they may lead to."""
-        number = round(self.problem.pulls[stage])
-        if self.randomised or self.ties != "random" or number == 1 or self.batches:
-            return super().allotments(stage, states)
-        answers: list[tuple[int, tuple[int, ...], float]] = []
-        for e, values in enumerate(self.values_at(stage, states)):
-            sets = {(0,) * values.size: 1.0}
-            for _ in range(number):
-                larger: dict[tuple[int, ...], float] = {}
-                for taken, probability in sets.items():
-                    tied = tied_arms(values, np.flatnonzero(np.array(taken) == 0), self._tolerance)
-                    for arm in tied.tolist():
-                        after = (*taken[:arm], 1, *taken[arm + 1 :])
-                        larger[after] = larger.get(after, 0.0) + probability / tied.size
-                sets = larger
-            answers += [(e, pulls, probability) for pulls, probability in sets.items()]
-        rows, pulls, probabilities = (np.array(part) for part in zip(*answers, strict=True))
-        return rows, pulls, probabilities
-
     # -- probabilities ------------------------------------------------------------------------
 
     @property
@@ -437,7 +410,7 @@ class IndexPolicy(Policy):
         if stage < self.problem.horizon and self.problem.budget is not None:
             return np.asarray(self.affordable_units(stage, states, rng) / self.problem.units)
         if stage < self.problem.horizon and self.by_shares:
-            return self._allowed_shares(stage, states)
+            return restricted(self.shares(stage, states), states.allowed)
         if stage < self.problem.horizon and self.batches:
             return np.asarray(self.share_units(stage, states, rng) / self.problem.units)
         number = round(self.problem.pulls[stage])
@@ -476,12 +449,8 @@ class IndexPolicy(Policy):
         """Average indices over the possible states."""
         if self.randomised or self.batches:
             return None
-        average = np.zeros(self.problem.n_arms)
-        for state, probability in ways:
-            values = self.indices(stage, state)
-            assert values is not None
-            average += probability * values
-        return Weighed(average)
+        values = np.array([self.indices(stage, state) for state, _ in ways], dtype=float)
+        return Weighed(np.array([probability for _, probability in ways]) @ values)
 
 
 def pulls_and_good(position: npt.NDArray[np.intp]) -> tuple[Floats, Floats]:

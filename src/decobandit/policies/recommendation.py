@@ -36,10 +36,9 @@ from ..support import (
     generator_of,
 )
 from ..support.records import doc, record_class
-from .allocation import ArmIndex, checked_state, next_stage
-from .base import Policy
+from .allocation import ArmIndex, stage_after
+from .base import Context, Policy
 from .catalogue import make_policies
-from .context import Context
 from .names import DEFAULT_POLICY
 
 
@@ -206,9 +205,13 @@ def recommend_each(
 ) -> list[Recommendation]:
     """Recommend by each of several policies; the state is checked before any is made."""
     problem = context.problem
-    checked = _check_state(state, problem)
-    stage = next_stage(problem, checked)
-    return [_decided(policy, stage, checked, rng) for policy in make_policies(context, policies)]
+    if isinstance(state, str):
+        try:
+            state = State.parse(state, problem)
+        except ValueError as error:
+            raise InvalidArgument(f"state: {error}", field="state") from None
+    stage = stage_after(state, problem)
+    return [_decided(policy, stage, state, rng) for policy in make_policies(context, policies)]
 
 
 def _decided(policy: Policy, stage: int, state: State, rng: Rng) -> Recommendation:
@@ -230,15 +233,6 @@ def _decided(policy: Policy, stage: int, state: State, rng: Rng) -> Recommendati
         pulls=pulls,
         state=state,
     )
-
-
-def _check_state(state: object, problem: Problem) -> State:
-    if isinstance(state, str):
-        try:
-            state = State.parse(state, problem)
-        except ValueError as error:
-            raise InvalidArgument(f"state: {error}", field="state") from None
-    return checked_state(state, problem)
 
 
 def _reports(

@@ -27,7 +27,7 @@ from ..arm import ChainStates, long_run_chain
 from ..problem import DEFAULT_TIES, ArmModel, Problem, States, TieRule
 from ..support import Floats, Ints, Unsupported
 from .index_policy import IndexPolicy
-from .kernels.chain_ties import mix_ties
+from .kernels.index_play import mix_ties
 from .requirements import restless_arms, steady_rewards
 
 TIE_WIDTH = 1e-3  # an index this close to the price is a tie, in units of the largest reward

@@ -31,8 +31,7 @@ from .comparison import (
 )
 from .index_policy import IndexPolicy
 from .kernels.episodes import Episodes
-from .kernels.thompson import LARGE_COUNTS, SURE_KEY, key, play
-from .kernels.thompson_bins import play_bins
+from .kernels.thompson import LARGE_COUNTS, SURE_KEY, key, play, play_bins
 from .requirements import batches, unknown_means
 
 # Stages before a block, for each of its own, up to which it is played by bins. Bins must recall
@@ -238,7 +237,7 @@ def _log_gamma(a: Floats, rng: np.random.Generator) -> Floats:
 # -- bins of success probabilities ---------------------------------------------------------------
 
 
-Bins = tuple[Floats, Floats, Floats, Floats]  # cut, x, below, w of `kernels.thompson_bins`
+Bins = tuple[Floats, Floats, Floats, Floats]  # cut, x, below, w of `kernels.thompson`
 
 
 def bins(alpha: Floats, beta: Floats) -> Bins | None:

@@ -260,7 +260,7 @@ def best(grid, rows, place, probability):
 
 
 @compiled(fastmath=QUICK)
-def better(grid, rows, place, control, probability):
+def better(control, grid, rows, place, probability):
     """P(p_a > p_control + margin) of the arms that are not left out, (E, K).
 
     1 - the integral of f_c F_a(x + margin): F_a is 0 below the shifted window, 1 above it.

@@ -10,16 +10,46 @@ Notations, besides those of `episodes`
     group (K,)                  group of each arm
     by_pulls, by_position       rule for ties, as in `problem.kernels.ties`
     place                       where an arm's run of indices begins in the table
+
+Bounds that are a mean plus a bonus, played without a table: the bonus is a level times a width.
+
+    x_a = mean_a + level_t width(n_a)        mean_a = g_a / n_a, both moved when the arm is pulled
+
+Some episodes are played side by side, stage by stage: their comparisons are then vector
+instructions, where those of one episode would wait for each other.
+
+    mean, own (K, LANES)    of every arm, its mean and the width of its pulls
+    level (B,)              of each stage of the block
+    width (N,)              by pulls; `unpulled`: the mean of an arm never pulled
+
+Online knowledge gradient: what one more pull of an arm is worth to all later choices.
+
+    index_a = r_a + N (E[max_b r'_b | a] - max_b r_b) + D (E[max_b p'_b | a] - max_b p_b)
+
+with p_a the posterior means, r_a = bad_a + (good_a - bad_a) p_a the expected rewards, primes for
+those after one more pull of arm a, N stages to come and a deployment worth D times its success
+probability. Only arm a moves: max_b r'_b is the larger of r'_a and the largest r_b of the others.
+
+Arms in states whose index is the price, put in an order in which states get their shares.
+
+    x (N,)          part of the arms in a state that the relaxed solution pulls
+    code (E, K)     state of every arm, among the N of all groups
+
+Where n arms are in a state, the j-th of them, j = 0, 1, .., is due at (j + 1/2) / (n x): of the
+arms that are due first, as many are in each state as its share asks for.
 """
 
 import numpy as np
 
 from ...problem.kernels.layout import row_start, spot
 from ...problem.kernels.ties import preferred, tie_winner
+from ...problem.kernels.worth import expected_reward
 from ...support.kernels.arrays import ONE, ZERO
 from ...support.kernels.compiled import compiled
 from .episodes import pull
 
+LANES = 32
+LEAST_SHARE = 1e-9  # of a state that is not pulled: it is due last
 TAKEN = -1e308  # value of an arm that is pulled already
 HOLD_AFTER = 4  # pulls of one arm in a row, after the first, before it is held
 HOLD_STAGES = 16  # stages for which it is held at most, before all arms are compared again
@@ -127,3 +157,120 @@ def pull_largest(values, pulls, number, tolerance, by_pulls, by_position, given)
             arm = preferred(values[e], pulls, e, least, by_pulls, by_position)
             given[e, arm] = 1
             values[e, arm] = TAKEN
+
+
+@compiled
+def mix_ties(code, price, width, share, values):
+    """Replace values (E, K) within `width` of the price by ones in order of when arms are due."""
+    number, seen = np.zeros(share.shape[0], np.int64), np.zeros(share.shape[0], np.int64)
+    for e in range(code.shape[0]):
+        for k in range(code.shape[1]):
+            if abs(values[e, k] - price) <= width:
+                number[code[e, k]] += 1
+        for k in range(code.shape[1]):
+            if abs(values[e, k] - price) <= width:
+                c = code[e, k]
+                due = (seen[c] + 0.5) / max(number[c] * share[c], LEAST_SHARE)
+                values[e, k] = price + width * (1.0 - 2.0 * due / (1.0 + due))
+                seen[c] += 1
+        for k in range(code.shape[1]):
+            number[code[e, k]], seen[code[e, k]] = 0, 0
+
+
+# -- bounds that are a mean plus a bonus ---------------------------------------------------------
+
+
+@compiled(inline="always")
+def compare(mean, own, level, arm, largest, second):
+    """In every lane the arm of the largest bound, that bound, and the second largest."""
+    for i in range(LANES):
+        arm[i], largest[i], second[i] = 0.0, -np.inf, -np.inf
+    for a in range(mean.shape[0]):
+        for i in range(LANES):
+            x, above = mean[a, i] + level * own[a, i], largest[i]
+            lower = above if x > above else x
+            second[i] = lower if lower > second[i] else second[i]
+            arm[i] = a if x > above else arm[i]
+            largest[i] = x if x > above else above
+
+
+@compiled
+def play_bounds(episodes, level, width, unpulled, tolerance, by_pulls, by_position, rng):
+    """Play a block of stages, one pull of the largest bound in each; tolerance: of equal bounds."""
+    E, K = episodes.pulls.shape
+    mean, own, score = np.zeros((K, LANES)), np.zeros((K, LANES)), np.empty(K)
+    best, largest, second = np.empty(LANES), np.empty(LANES), np.empty(LANES)
+    pulls, good = episodes.pulls, episodes.good
+    for first in range(0, E, LANES):
+        lanes = min(LANES, E - first)
+        for i in range(lanes):
+            for a in range(K):
+                n = pulls[first + i, a]
+                mean[a, i] = good[first + i, a] / n if n > 0 else unpulled
+                own[a, i] = width[n]
+        for b in range(level.size):
+            compare(mean, own, level[b], best, largest, second)
+            for i in range(lanes):
+                e, arm, least = first + i, int(best[i]), largest[i] - tolerance
+                if second[i] >= least:
+                    for a in range(K):
+                        score[a] = mean[a, i] + level[b] * own[a, i]
+                    arm = tie_winner(score, pulls, e, least, by_pulls, by_position, rng)
+                pull(episodes, e, b, ZERO, arm)
+                n = pulls[e, arm]
+                mean[arm, i] = good[e, arm] / n
+                own[arm, i] = width[n]
+
+
+# -- knowledge gradient --------------------------------------------------------------------------
+
+
+@compiled(inline="always")
+def rise(largest, others, p, up, down):
+    """E[max'] - max where one arm moves to `up` with chance p, else to `down`."""
+    return p * (max(others, up) - largest) + (1.0 - p) * (max(others, down) - largest)
+
+
+@compiled
+def fill_indices(a, b, good, bad, to_come, deploy, mean, reward, index):
+    """Index of every arm with posteriors Beta(a, b), (K,); mean and reward are room for theirs."""
+    K = a.size
+    for k in range(K):
+        mean[k] = a[k] / (a[k] + b[k])
+        reward[k] = expected_reward(mean[k], bad[k], good[k])
+    best, best_reward, next_reward = two_largest(reward)
+    likely, best_mean, next_mean = two_largest(mean)
+    for k in range(K):
+        size = a[k] + b[k] + 1.0
+        up, down = (a[k] + 1.0) / size, a[k] / size
+        others = next_reward if k == best else best_reward
+        index[k] = reward[k] + to_come * rise(
+            best_reward,
+            others,
+            mean[k],
+            expected_reward(up, bad[k], good[k]),
+            expected_reward(down, bad[k], good[k]),
+        )
+        if deploy > 0.0:
+            others = next_mean if k == likely else best_mean
+            index[k] += deploy * rise(best_mean, others, mean[k], up, down)
+
+
+@compiled
+def play_gradient(
+    episodes, to_come, alpha, beta, good, bad, deploy, tolerance, by_pulls, by_position, rng
+):
+    """A block of stages of all episodes, one pull in each; to_come (B,): stages after each."""
+    E, K = episodes.pulls.shape
+    a, b, mean, reward, index = np.empty(K), np.empty(K), np.empty(K), np.empty(K), np.empty(K)
+    for e in range(E):
+        for k in range(K):
+            a[k] = alpha[k] + episodes.good[e, k]
+            b[k] = beta[k] + (episodes.pulls[e, k] - episodes.good[e, k])
+        for t in range(to_come.size):
+            fill_indices(a, b, good, bad, to_come[t], deploy, mean, reward, index)
+            least = index.max() - tolerance
+            arm = tie_winner(index, episodes.pulls, e, least, by_pulls, by_position, rng)
+            pull(episodes, e, t, ZERO, arm)
+            a[arm] = alpha[arm] + episodes.good[e, arm]
+            b[arm] = beta[arm] + (episodes.pulls[e, arm] - episodes.good[e, arm])

@@ -1,0 +1,436 @@
+"""Upper bounds on the mean of an arm: from its outcomes alone, and from its posterior.
+
+Arms never pulled come first. t: stages so far, in batches pulls; x, s^2: mean and variance of the n
+outcomes; r: their range by Hoeffding, the distance of the ends of bounded outcomes and twice the
+noise of normal ones.
+
+    ucb1        x + r sqrt(2 log t / n)
+    ucb-tuned   x + r sqrt(log t / n min(1/4, v)),  v = s^2 / r^2 + sqrt(2 log t / n); bounded ones
+    moss        x + r sqrt(max(0, log(N / (K n))) / n)        N pulls in all, K arms
+    kl-ucb      the largest q with n KL(x, q) <= log(t+1)
+    bayes-ucb   Q(1 - 1 / (t+1))        Q: quantiles of the mean reward, given what is known
+    ogi         lambda = (1 - gamma) E[p] + gamma E[max(lambda, p)],    gamma = 1 - 1/(t+2)
+
+Auer, Cesa-Bianchi and Fischer, Finite-time analysis of the multiarmed bandit problem, Machine
+Learning 47, 2002, figure 1 and section 4; with normal outcomes r = 2 sd leaves the probability of
+an error, t^-4, as it is. Audibert and Bubeck, Minimax policies for adversarial and stochastic
+bandits, COLT 2009. Garivier and Cappe, The KL-UCB algorithm for bounded stochastic bandits and
+beyond, COLT 2011, with c = 0 as they advise in practice; Cappe, Garivier, Maillard, Munos and
+Stoltz 2013 for normal and Poisson outcomes. Kaufmann, Cappe and Garivier, On Bayesian upper
+confidence bounds for bandit problems, AISTATS 2012, with c = 0 likewise: the first pull looks at
+the lowest quantile, where arms of the same rewards tie; where some arm has no least mean, expected
+rewards decide it. Where larger outcomes earn less, the quantile is that of the other tail. Farias
+and Gutin, Optimistic Gittins indices, NIPS 2016, with one step of lookahead: the retirement reward
+if the next pull revealed the arm's true mean p; binary arms whose rewards stay the same.
+
+Where one pull is made per stage of binary arms of equal rewards, episodes of bounds that are a mean
+plus a bonus are played without tables (kernels/index_play.py). Other indices are roots x(v) in
+every state, with the parameter v = log(t+1) the same in all states of a stage: costly to solve for,
+but smooth in v. The values v_k = RATIO^k cut the stages into pieces. A piece is solved at both
+ends, with two derivatives, and the stages in it are interpolated (kernels/index_roots.py). A third
+solution, in the middle, tells in which states the error is too large: these are solved at every
+stage, and so are all states where a piece has few stages. A table depends on its stage alone, not
+on earlier requests.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from functools import cached_property, partial
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from ..problem import (
+    TIE_SIGNS,
+    ArmModel,
+    BernoulliModel,
+    CategoricalModel,
+    NormalModel,
+    Problem,
+)
+from ..problem.kernels.layout import slab_size
+from ..support import Cache, Floats, pool, worker_count
+from .index_policy import UNPULLED_MEAN, IndexPolicy, pulls_and_good
+from .kernels.episodes import Episodes
+from .kernels.index_play import play_bounds
+from .kernels.index_roots import (
+    interpolate,
+    kl_upper_bounds,
+    optimistic_indices,
+    upper_quantiles,
+)
+from .requirements import (
+    Requirement,
+    binary_outcomes,
+    known_variances,
+    rising_rewards,
+    steady_rewards,
+    unknown_means,
+)
+
+# solve(a, b, v, out): x, dx/dv and d2x/dv2, out (states, 3), of states with parameters a, b
+Solve = Callable[[Floats, Floats, float, Floats], None]
+RATIO = 1.0 + 1.0 / 48.0
+LARGEST_ERROR = 2e-13  # of the interpolation; where it is larger, a state is solved at every stage
+SHORTEST_PIECE = 4  # stages; shorter pieces are solved at every stage
+STATES_PER_THREAD = 4096  # fewer are not worth a thread
+MOST_STATES_AT_ONCE = 100_000  # some tenths of a second
+
+
+def solved(solve: Solve, a: Floats, b: Floats, v: float) -> Floats:
+    """Solutions of all states, (states, 3), by threads."""
+    out = np.empty((a.size, 3))
+    number = worker_count(None, most=1 + a.size // STATES_PER_THREAD)
+    # more parts than threads: states with many pulls take longer, and Ctrl-C works in between
+    parts_of = max(4 * number if number > 1 else 1, a.size // MOST_STATES_AT_ONCE)
+    edges = np.linspace(0, a.size, parts_of + 1).astype(int)
+    parts = itertools.starmap(slice, itertools.pairwise(edges))
+    with pool(number) as threads:
+        threads.map(lambda part: solve(a[part], b[part], v, out[part]), parts)
+    return out
+
+
+def middle_error(left: Floats, right: Floats, middle: Floats, h: float) -> Floats:
+    """About the largest error of the interpolation between levels h apart, by the solution halfway.
+
+    With s from 0 to 1, the error is s^3 (1-s)^3 times a function that a line stands for here. Its
+    even part is largest in the middle; its odd part is known from the slope there, and at most an
+    eighth of that slope times h.
+    """
+    guess = np.empty(len(middle))
+    interpolate(left, right, 0.5, h, guess)
+    slope = 15.0 / 8.0 * (right[:, 0] - left[:, 0]) / h - 7.0 / 16.0 * (left[:, 1] + right[:, 1])
+    slope += h / 32.0 * (right[:, 2] - left[:, 2])  # of the interpolation, in the middle
+    error = np.abs(guess - middle[:, 0]) + h / 8.0 * np.abs(slope - middle[:, 1])
+    return np.asarray(error, dtype=np.float64)
+
+
+# number of a range of levels, solutions (states, 3) at both ends, positions of states that are not
+# smooth in between, ascending
+Piece = tuple[int, Floats, Floats, npt.NDArray[np.intp]]
+
+
+class Curve:
+    """x of all states of one kind of arm, at any stage."""
+
+    def __init__(
+        self,
+        levels: Floats,
+        solve: Solve,
+        parameters: Callable[[Floats, Floats], tuple[Floats, Floats]],
+    ) -> None:
+        """Take ascending levels v of the stages, (horizon,), and arguments of `solve` by (n, g)."""
+        self.levels, self.solve, self.parameters = levels, solve, parameters
+        self._piece: Piece | None = None
+        self._tables = Cache[int, Floats](1)  # stages are asked for one after the other
+
+    def at(self, stage: int) -> Floats:
+        """Return x of every state of the stage, (slab,), read-only."""
+        return self._tables.get_or_make(stage, lambda: self._new_table(stage))
+
+    def _new_table(self, stage: int) -> Floats:
+        v, size = float(self.levels[stage]), slab_size(stage)
+        piece = self._piece_around(v)
+        if piece is None:
+            return self._solved(v, np.arange(size))[:, 0].copy()
+        number, left, right, rough = piece
+        low, high = RATIO**number, RATIO ** (number + 1)
+        out = np.empty(size)
+        interpolate(left, right, (v - low) / (high - low), high - low, out)
+        rough = rough[: np.searchsorted(rough, size)]
+        if rough.size:
+            out[rough] = self._solved(v, rough)[:, 0]
+        return out
+
+    def _solved(self, v: float, position: npt.NDArray[np.intp]) -> Floats:
+        return solved(self.solve, *self.parameters(*pulls_and_good(position)), v)
+
+    def _piece_around(self, v: float) -> Piece | None:
+        """Return the piece around a level unless it has few stages."""
+        if v <= 0.0:
+            return None
+        number = math.floor(math.log(v) / math.log(RATIO))
+        low, high = RATIO**number, RATIO ** (number + 1)
+        first, end = np.searchsorted(self.levels, (low, high))
+        if end - first < SHORTEST_PIECE:
+            return None
+        last = self._piece  # read once: another thread may replace it
+        if last is None or last[0] != number:
+            before = last[2] if last is not None and last[0] == number - 1 else None
+            self._piece = last = self._new_piece(number, low, high, slab_size(end - 1), before)
+        return last
+
+    def _new_piece(
+        self, number: int, low: float, high: float, size: int, before: Floats | None
+    ) -> Piece:
+        """Solve at both ends; `before`: what has been solved at the left one already."""
+        points = np.empty((0, 3)) if before is None else before
+        left = np.concatenate([points, self._solved(low, np.arange(len(points), size))])
+        right = self._solved(high, np.arange(size))
+        middle = self._solved((low + high) / 2.0, np.arange(size))
+        error = middle_error(left, right, middle, high - low)
+        # not "larger": what is not a number is rough too
+        return number, left, right, np.flatnonzero(~(error <= LARGEST_ERROR))
+
+
+def hoeffding_range(model: ArmModel, *, bounded: bool = False) -> float | None:
+    """Return r such that P(mean of n outcomes is c too large) <= exp(-2 n c^2 / r^2).
+
+    None where outcomes are not bounded, and not normal unless they have to be bounded.
+    """
+    if isinstance(model, NormalModel) and not bounded:
+        return 2.0 * model.noise_sd
+    low, high = model.mean_range
+    return high - low if math.isfinite(high - low) else None
+
+
+def _range_of_outcomes(problem: Problem, *, bounded: bool) -> str | None:
+    for group in problem.groups:
+        if hoeffding_range(group.model, bounded=bounded) is None:
+            return (
+                f"needs bounded outcomes, and those of {group.model.word} arms are not; use "
+                "'kl-ucb' or 'bayes-ucb'"
+            )
+    return None
+
+
+class LevelPolicy(IndexPolicy):
+    """Pulls the largest index, which in every state grows with the level of the stage."""
+
+    @cached_property
+    def levels(self) -> Floats:
+        """Levels log(t+1) of all stages, (horizon,); of OGI, log(gamma / (1 - gamma))."""
+        return np.log1p(self.clock(np.arange(self.problem.horizon)))
+
+
+class UpperBoundPolicy(LevelPolicy):
+    """Pulls the largest upper bound on the reward."""
+
+    requires: ClassVar[tuple[Requirement, ...]] = (
+        unknown_means,
+        partial(_range_of_outcomes, bounded=False),
+        rising_rewards,
+    )
+
+    def level(self, stage: int) -> float:
+        """Level of all bonuses at a stage, where the bound is a level times a width."""
+        return 1.0
+
+    def width(self, n: Floats) -> Floats:
+        """Width of the bonus of arms with n pulls, n at least 1, for outcomes of range 1."""
+        raise NotImplementedError
+
+    def bound(
+        self, model: ArmModel, stage: int, n: Floats, mean: Floats, variance: Floats
+    ) -> Floats:
+        """Upper bound on the mean of arms with n > 0 outcomes of this mean and variance."""
+        reach = hoeffding_range(model)
+        assert reach is not None
+        return mean + self.level(stage) * (reach * self.width(n))
+
+    def log_clock(self, stage: int) -> float:
+        """Return log t; 0 before the first pull."""
+        return math.log(max(float(self.clock(stage)), 1.0))
+
+    def index(self, stage: int, group: int, stats: Floats) -> Floats:
+        model = self.problem.groups[group].model
+        n = np.asarray(model.pulls(stats), dtype=np.float64)
+        pulled = n > 0.0
+        mean, variance = observed(model, stats[pulled])
+        return self._first_unpulled(
+            stage, group, pulled, self.bound(model, stage, n[pulled], mean, variance)
+        )
+
+    def _first_unpulled(
+        self, stage: int, group: int, pulled: npt.NDArray[np.bool_], bounds: Floats
+    ) -> Floats:
+        """Index of states by the bounds of those with pulls; arms never pulled come first."""
+        model = self.problem.groups[group].model
+        top = (
+            UNPULLED_MEAN if model.counts_good else UNPULLED_MEAN * max(1.0, *map(abs, model.usual))
+        )
+        x = np.full(pulled.shape, top)
+        x[pulled] = bounds
+        return self.reward_of(stage, group, x)
+
+    # -- a loop of its own --------------------------------------------------------------------
+
+    @cached_property
+    def has_loop(self) -> bool:
+        is_bonus = type(self).width is not UpperBoundPolicy.width
+        single = self.problem.single_binary and self.problem.pulls_per_stage == 1
+        return is_bonus and single and self.equal_rewards
+
+    @cached_property
+    def _widths(self) -> Floats:
+        """By pulls, (horizon + 1,); 0 before the first."""
+        return np.append(0.0, self.width(np.arange(1.0, self.problem.horizon + 1.0)))
+
+    def play(self, episodes: Episodes, first: int, last: int, rng: np.random.Generator) -> None:
+        levels = np.array([self.level(stage) for stage in range(first, last)])
+        tolerance = self._tolerance / float(self._factor[0, first])
+        rule = TIE_SIGNS[self.ties]
+        play_bounds(episodes, levels, self._widths, UNPULLED_MEAN, tolerance, *rule, rng)
+
+
+class Ucb1Policy(UpperBoundPolicy):
+    """Pulls the largest Hoeffding bound."""
+
+    name = "ucb1"
+    symmetric = True
+
+    def level(self, stage: int) -> float:
+        return math.sqrt(2.0 * self.log_clock(stage))
+
+    def width(self, n: Floats) -> Floats:
+        return np.asarray(1.0 / np.sqrt(n))
+
+
+class MossPolicy(UpperBoundPolicy):
+    """Pulls the largest minimax-optimal bound; no bonus for an arm that has had its share N / K."""
+
+    name = "moss"
+    symmetric = True
+
+    def width(self, n: Floats) -> Floats:
+        share = self.problem.horizon * self.problem.pulls_per_stage / self.problem.n_arms
+        return np.asarray(np.sqrt(np.maximum(0.0, np.log(share / n)) / n))
+
+
+class UcbTunedPolicy(UpperBoundPolicy):
+    """Pulls the largest bound with estimated variance."""
+
+    name = "ucb-tuned"
+    symmetric = True
+    requires = (unknown_means, partial(_range_of_outcomes, bounded=True), rising_rewards)
+
+    def bound(
+        self, model: ArmModel, stage: int, n: Floats, mean: Floats, variance: Floats
+    ) -> Floats:
+        reach, log_t = hoeffding_range(model), self.log_clock(stage)
+        if not reach:
+            return mean
+        v = np.minimum(0.25, variance / reach**2 + np.sqrt(2.0 * log_t / n))
+        return np.asarray(mean + reach * np.sqrt(log_t / n * v), dtype=np.float64)
+
+
+class KlUcbPolicy(UpperBoundPolicy):
+    """Pulls the largest Kullback-Leibler bound."""
+
+    name = "kl-ucb"
+    symmetric = True
+    requires = (unknown_means, known_variances, rising_rewards)
+
+    def bound(
+        self, model: ArmModel, stage: int, n: Floats, mean: Floats, variance: Floats
+    ) -> Floats:
+        level = float(self.levels[stage])
+        if (bound := model.kl_bound(n, mean, level)) is not None:
+            return bound
+        # of bounded outcomes the divergence of good and bad ones, scaled to the ends: that of
+        # other outcomes with these means is larger
+        low, high = model.mean_range
+        if high == low:
+            return mean
+        good = n * mean if model.counts_good else n * (mean - low) / (high - low)
+        root = solved(kl_upper_bounds, np.ravel(n), np.ravel(good), level)[:, 0]
+        return np.asarray(low + (high - low) * root.reshape(mean.shape))
+
+    @cached_property
+    def _curve(self) -> Curve:
+        return Curve(self.levels, kl_upper_bounds, lambda n, g: (n, g))
+
+    def index_table(self, stage: int, group: int, stats: Floats) -> Floats:
+        bounds = self._curve.at(stage)
+        return self._first_unpulled(stage, group, np.arange(bounds.size) > 0, bounds[1:])
+
+
+def observed(model: ArmModel, stats: Floats) -> tuple[Floats, Floats]:
+    """Mean and variance of the outcomes so far, of arms with pulls; a variance not known is 0."""
+    if isinstance(model, BernoulliModel):
+        mean = stats[..., 0] / model.pulls(stats)
+        return mean, mean * (1.0 - mean)
+    if isinstance(model, CategoricalModel):
+        shares, values = stats / model.pulls(stats)[..., None], np.array(model.values)
+        mean = shares @ values
+        return mean, np.maximum(shares @ values**2 - mean**2, 0.0)
+    mean = model.total(stats) / model.pulls(stats)
+    return mean, np.zeros_like(mean)
+
+
+# -- of the posterior ----------------------------------------------------------------------------
+
+
+class PosteriorRootPolicy(LevelPolicy):
+    """Index of binary arms that is a root in the posterior of the outcome that earns more."""
+
+    solve: ClassVar[Solve]  # finds the root at the level of a stage
+
+    def index(self, stage: int, group: int, stats: Floats) -> Floats:
+        at, flat = self.compared(stage), stats.reshape(-1, 2)
+        n, g = np.ascontiguousarray(flat.sum(axis=1)), np.ascontiguousarray(flat[:, 0])
+        curve = self._curve(group, at)
+        root = solved(curve.solve, *curve.parameters(n, g), float(self.levels[stage]))[:, 0]
+        return self._better_reward(group, at, root).reshape(stats.shape[:-1])
+
+    def index_table(self, stage: int, group: int, stats: Floats) -> Floats:
+        return self._better_reward(group, stage, self._curve(group, stage).at(stage))
+
+    def _better_reward(self, group: int, at: int, x: Floats) -> Floats:
+        """Return the reward of an index x of the probability of the better outcome."""
+        good, bad = (float(rewards[at]) for rewards in self.problem.groups[group].rewards)
+        return np.asarray(min(good, bad) + abs(good - bad) * x, dtype=np.float64)
+
+    @cached_property
+    def _curves(self) -> dict[tuple[float, float, bool], Curve]:
+        return {}
+
+    def _curve(self, group: int, at: int) -> Curve:
+        """One for each prior, for the probability of the outcome that earns more."""
+        arms = self.problem.groups[group]
+        alpha, beta = arms.alpha, arms.beta
+        straight = bool(arms.reward_good[at] >= arms.reward_bad[at])
+
+        def parameters(n: Floats, g: Floats) -> tuple[Floats, Floats]:
+            a, b = alpha + g, beta + n - g
+            return (a, b) if straight else (b, a)
+
+        key = (alpha, beta, straight)
+        if key not in self._curves:
+            self._curves[key] = Curve(self.levels, type(self).solve, parameters)
+        return self._curves[key]
+
+
+class BayesUcbPolicy(PosteriorRootPolicy):
+    """Pulls the largest upper quantile."""
+
+    name = "bayes-ucb"
+    symmetric = True
+    requires = (unknown_means,)
+    solve = staticmethod(upper_quantiles)
+
+    def index(self, stage: int, group: int, stats: Floats) -> Floats:
+        arms, at = self.problem.groups[group], self.compared(stage)
+        if arms.model.counts_good:
+            return super().index(stage, group, stats)
+        tail, rising = math.exp(-self.levels[stage]), arms.reward_factor[at] >= 0.0
+        if tail == 1.0:
+            ends = [g.model.mean_range[int(g.reward_factor[at] < 0.0)] for g in self.problem.groups]
+            mean = arms.model.mean(stats)
+            mean = np.full_like(mean, ends[group]) if np.all(np.isfinite(ends)) else mean
+        else:
+            mean = arms.model.quantile(stats, 1.0 - tail if rising else tail)
+        return self.reward_of(stage, group, mean)
+
+
+class OgiPolicy(PosteriorRootPolicy):
+    """Pulls the largest optimistic Gittins index."""
+
+    name = "ogi"
+    symmetric = True
+    requires = (binary_outcomes, steady_rewards)
+    solve = staticmethod(optimistic_indices)
