@@ -11,8 +11,8 @@ from scipy.stats import binom, fisher_exact
 from decobandit import Design, Problem, make_policy, operating_characteristics
 from decobandit.designs import Characteristics
 from decobandit.designs.final_tests import fisher_p_values
-from decobandit.policies.comparison import best_probabilities
 from decobandit.problem import States
+from helpers.best_of_betas import best_probabilities
 
 TWO = Problem.uniform(arms=2, horizon=12)
 

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from decobandit import Arm, Design, NormalNormal, Problem, load_design
 from decobandit.cli.app import app
 from decobandit.designs import sample_size
-from decobandit.policies.comparison import best_probabilities
+from helpers.best_of_betas import best_probabilities
 from helpers.refusals import refused
 
 ALPHA, POWER = 0.1, 0.75

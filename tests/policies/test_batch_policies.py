@@ -17,10 +17,10 @@ from decobandit import (
     solve,
 )
 from decobandit.policies import POLICIES, Policy, serving
-from decobandit.policies.comparison import best_probabilities
 from decobandit.policies.deco import values_of_arms
 from decobandit.problem import States
 from helpers.batch_oracles import allocations, random_problem, unit_values
+from helpers.best_of_betas import best_probabilities
 from helpers.policies import allotted
 from helpers.program import deco as run_deco
 from helpers.refusals import refused

@@ -5,7 +5,6 @@ import pytest
 from scipy import integrate, stats
 
 from decobandit.policies import BetaComparison, MeanComparison, make_policy
-from decobandit.policies.comparison import best_probabilities
 from decobandit.problem import (
     Arm,
     BetaBernoulli,
@@ -19,6 +18,7 @@ from decobandit.problem import (
     State,
     States,
 )
+from helpers.best_of_betas import best_probabilities
 
 VALUES = (0.0, 1.0, 3.0)
 POINTS = np.concatenate([np.linspace(0.0, 1.0, 201), np.geomspace(1e-5, 0.1, 50)])

@@ -9,8 +9,9 @@ from scipy import integrate, stats
 
 from decobandit import Arm, BetaBernoulli, Problem, Reward
 from decobandit.policies import BetaComparison
-from decobandit.policies.comparison import best_probabilities, compare_arms
+from decobandit.policies.comparison import compare_arms
 from decobandit.problem import States
+from helpers.best_of_betas import best_probabilities
 from helpers.refusals import refused
 
 PRIORS = [

@@ -6,9 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.integrate import quad
 from scipy.special import betaln
-from scipy.stats import beta as beta_law
 from scipy.stats import chi2
 
 from decobandit.joint import optimum
@@ -18,10 +16,10 @@ from decobandit.policies import (
     ThompsonPolicy,
     VarianceIdsPolicy,
 )
-from decobandit.policies.comparison import best_probabilities
 from decobandit.problem import Arm, BetaBernoulli, Problem, Reward, State
 from decobandit.problem.model import Terminal
 from decobandit.simulation import simulate
+from helpers.best_of_betas import best_probabilities
 from helpers.episodes import Floats, episodes_of, mixed
 from helpers.examples import KINDS, at_stake, random_state
 from helpers.policies import Bench, probabilities_in
@@ -90,61 +88,6 @@ def test_chances_of_two_arms_are_the_exact_sum(a: int, b: float, c: float, d: fl
     found = best_probabilities(np.array([a, c]), np.array([b, d]), np.zeros(2), np.ones(2))
     expected = above(a, b, c, d)
     np.testing.assert_allclose(found, [expected, 1 - expected], rtol=0, atol=1e-11)
-
-
-def test_chances_with_rewards_of_any_kind_are_the_integrals() -> None:
-    a, b = np.array([0.5, 3.7, 1.0, 2.0]), np.array([3.7, 0.5, 1.0, 9.0])
-    low, span = np.array([0.0, -0.2, 0.1, -1.0]), np.array([1.0, 1.1, 0.55, 3.0])
-    found = best_probabilities(a, b, low, span)
-    for i in range(4):
-
-        def integrand(u: float, i: int = i) -> float:
-            value = low[i] + span[i] * beta_law.ppf(u, a[i], b[i])
-            others = [j for j in range(4) if j != i]
-            return math.prod(beta_law.cdf((value - low[j]) / span[j], a[j], b[j]) for j in others)
-
-        expected = quad(integrand, 0, 1, limit=400, epsabs=1e-8)[0]
-        assert found[i] == pytest.approx(expected, abs=1e-7)
-
-
-def test_chances_with_shifted_rewards_are_exact() -> None:
-    # X on [0, 1] and Y on [1/2, 3/2], flat: X is above Y on a triangle of area 1/8. Where Y has
-    # density 1/2 / sqrt(y - 1/2), with the integral of (1 - y) times that over [1/2, 1]
-    for a, expected in ((1.0, 1 / 8), (0.5, math.sqrt(1 / 2) / 3)):
-        found = best_probabilities(
-            np.array([1.0, a]), np.ones(2), np.array([0.0, 0.5]), np.array([1.0, 1.0])
-        )
-        np.testing.assert_allclose(found, [expected, 1 - expected], rtol=0, atol=1e-11)
-
-
-def test_sure_rewards_share_their_chance() -> None:
-    # the first arm beats 1/2 with chance 3/4; the sure arms at 1/2 share the rest
-    two, one, zero = 2.0, 1.0, 0.0
-    chances = best_probabilities(
-        np.array([two, one, one, one]),
-        np.array([one, one, one, one]),
-        np.array([zero, 0.5, 0.5, 0.25]),
-        np.array([one, zero, zero, zero]),
-    )
-    np.testing.assert_allclose(chances, [0.75, 0.125, 0.125, 0.0], rtol=0, atol=1e-12)
-
-
-def test_tiny_priors_are_mostly_zero_or_one() -> None:
-    # p is 0 or 1 as nearly as can be: an arm is best if it is 1, and of several that are 1, or of
-    # all where all are 0, the first to be decided by rates: a for being near 0, b for being near 1
-    a, b = np.array([1e-6, 2e-6]), np.array([3e-6, 1e-6])
-    one = a / (a + b)
-    both, none = one.prod(), (1 - one).prod()
-    # near 1, 1-p = u^(1/b): the smaller b is nearer; near 0, p = u^(1/a): the larger a is larger
-    first = one[0] * (1 - one[1]) + both * b[1] / b.sum() + none * a[0] / a.sum()
-    found = best_probabilities(a, b, np.zeros(2), np.ones(2))
-    np.testing.assert_allclose(found, [first, 1 - first], rtol=0, atol=1e-5)
-
-
-@pytest.mark.parametrize("size", [1e-6, 1e-3, 0.05, 30.0, 1e5, 1e9])
-def test_equal_arms_are_equally_likely_whatever_the_prior(size: float) -> None:
-    found = best_probabilities(np.full(5, size), np.full(5, 1.3 * size), np.zeros(5), np.ones(5))
-    np.testing.assert_allclose(found, 0.2, rtol=0, atol=1e-12)
 
 
 # -- the law of Thompson sampling ---------------------------------------------------------------
@@ -378,26 +321,6 @@ def drawn_log_odds(a: Floats, b: Floats, number: int) -> Floats:
         return np.asarray(np.log(rng.standard_gamma(c + 1.0, size)) + np.log(rng.random(size)) / c)
 
     return log_gamma(a) - log_gamma(b)
-
-
-@pytest.mark.parametrize(
-    ("a", "b", "ends"),
-    [
-        ([0.01, 0.01], [0.01, 0.01], [(0.2, 1.2), (0.2, 0.7)]),
-        ([0.001, 0.1], [0.001, 0.1], [(0.2, 1.2), (0.0, 1.2)]),
-        ([0.001] * 3, [0.003] * 3, [(0.0, 1.0), (0.0, 0.9), (0.1, 1.0)]),
-        ([1e9, 1e9, 0.01], [1e3, 1e3 + 30, 0.01], [(0.0, 1.0)] * 3),
-        ([1e-3, 1.0], [1e9, 1e9], [(0.0, 1.0)] * 2),
-    ],
-)
-def test_chances_hold_for_priors_small_large_and_lopsided(
-    a: list[float], b: list[float], ends: list[tuple[float, float]]
-) -> None:
-    number, own = 20_000, np.array(ends)
-    found = best_probabilities(np.array(a), np.array(b), own[:, 0], own[:, 1] - own[:, 0])
-    won = compared(drawn_log_odds(np.array(a), np.array(b), number), own)
-    shares = np.bincount(won, minlength=len(a)) / number
-    assert found == pytest.approx(shares, abs=4.5 * 0.5 / math.sqrt(number))
 
 
 @pytest.mark.parametrize(

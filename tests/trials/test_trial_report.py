@@ -16,11 +16,11 @@ from scipy.stats import binom
 from decobandit import make_policy
 from decobandit.designs.inference import NOT_DRAWN, confidence_sequence, exact_methods
 from decobandit.policies import RuledPolicy
-from decobandit.policies.comparison import best_probabilities
 from decobandit.problem import Arm, BetaBernoulli, Problem, Reward, Rules
 from decobandit.trials import Trial, TrialError, create_trial, open_store, people_log
 from decobandit.trials.report import late_outcomes, rate_interval, share_blocks
 from decobandit.trials.report_text import trial_page
+from helpers.best_of_betas import best_probabilities
 from helpers.program import deco
 from helpers.refusals import refused
 

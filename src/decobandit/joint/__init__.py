@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from .exact_optimum import optimum as optimum
     from .exact_optimum import start_optimum as start_optimum
     from .joint_states import JointValues as JointValues
-    from .joint_sweep import TIED as TIED
-    from .joint_sweep import TwoArmChoices as TwoArmChoices
-    from .joint_sweep import tied_shares as tied_shares
     from .shapes import ShapeValues as ShapeValues
     from .shapes import stored_states as stored_states
 

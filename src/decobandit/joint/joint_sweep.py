@@ -11,15 +11,13 @@ from collections.abc import Callable
 from threading import Condition
 
 import numpy as np
-import numpy.typing as npt
 
-from ..problem import TIE_TOLERANCE, Problem, arms_of, tie_tolerance
-from ..problem.kernels.two_arms import slab_starts
+from ..problem import Problem, arms_of
 from ..support import Floats, Ints, Progress, Report, pool
 from .joint_states import JointValues, ranking_of, shapes_at
 from .kernels.endings import fill_ending
 from .kernels.joint import Shapes, fill_ahead, fill_last, fill_level
-from .kernels.two_arms import last_slabs, last_values, step_choices, step_fronts
+from .kernels.two_arms import last_slabs, step_fronts
 
 SMALL_LEVEL = 20_000  # states; below this, threads are not worth it
 SMALL_BLOCK = 1_000_000  # states that are rewritten at once
@@ -28,8 +26,6 @@ CACHE_BYTES = 8 * 2**20  # what the slabs of one front may take
 MOST_STATES_AT_ONCE = 5_000_000  # of a part: Ctrl-C works between parts
 MOST_STAGES_PER_BLOCK = 16
 FRONTS_AT_ONCE = 16
-Choices = npt.NDArray[np.int8]
-TIED = 2  # the choice of two arms worth the same
 SHORT_HORIZON = 150  # two arms: below this, threads are not worth it
 
 
@@ -293,46 +289,3 @@ def _follow(
             other.result()
     if blocks:
         done(len(blocks) - 1)
-
-
-class TwoArmChoices:
-    """Choices of an optimal policy of two arms: one byte per state and stage.
-
-    Parameters
-    ----------
-    problem : Problem
-        Two arms, one pull per stage, no deployment.
-    """
-
-    def __init__(self, problem: Problem) -> None:
-        groups = problem.arm_groups
-        alpha, beta = np.array([[group.alpha, group.beta] for group in groups]).T.copy()
-        T, tolerance = problem.horizon, tie_tolerance(problem)
-        values = np.zeros(int(slab_starts(T)[-1]))
-        if any(group.terminal is not None for group in groups):
-            none = np.zeros((T + 1) * (T + 2) // 2)
-            tables = [none if group.terminal is None else group.terminal for group in groups]
-            last_values(T, *tables, values)
-        choices: list[Choices] = []
-        for t in reversed(range(T)):
-            size = int(slab_starts(t)[-1])
-            now, choice = np.empty(size), np.empty(size, np.int8)
-            good = np.array([group.reward_good[t] for group in groups])
-            bad = np.array([group.reward_bad[t] for group in groups])
-            step_choices(t, alpha, beta, good, bad, values, tolerance, TIE_TOLERANCE, now, choice)
-            values = now
-            choices.append(choice)
-        self.value = float(values[0])
-        self._choices = choices[::-1]
-
-    def at(self, stage: int, pulls: Ints, good: Ints) -> Choices:
-        """Return 0 or 1, the better arm, or TIED; pulls, good (states, 2)."""
-        begin = slab_starts(stage)[pulls[:, 0]]
-        place = begin + good[:, 0] * (pulls[:, 1] + 1) + good[:, 1]
-        return np.asarray(self._choices[stage][place])
-
-
-def tied_shares(choices: Choices) -> Floats:
-    """Return the probabilities of both arms, (states, 2); even if they are tied."""
-    first = np.where(choices == TIED, 0.5, choices == 0)
-    return np.stack([first, 1.0 - first], axis=1)

@@ -6,12 +6,10 @@ whose outcomes are finitely many.
 
 from __future__ import annotations
 
-from functools import cached_property
-
 import numpy as np
 
-from ..joint import TIED, TwoArmChoices, optimum, tied_shares
-from ..problem import DEFAULT_TIES, TIE_SIGNS, TIE_TOLERANCE, Problem, State, States, TieRule
+from ..joint import optimum
+from ..problem import DEFAULT_TIES, TIE_TOLERANCE, Problem, State, States, TieRule
 from ..support import Floats, Ints, Report, Unsupported
 from .allocation import Random, Ways, Weighed
 from .index_policy import IndexPolicy
@@ -84,8 +82,8 @@ class OptimalPolicy(IndexPolicy):
         return np.asarray(tied @ self._allotments)
 
     def indices(self, stage: int, state: State) -> Floats | None:
-        single = round(self.problem.pulls[stage]) == 1
-        return super().indices(stage, state) if single else None
+        several = stage < self.problem.horizon and self.problem.pulls_per_stage > 1
+        return None if several else super().indices(stage, state)
 
     def share_units(self, stage: int, states: States, rng: Random) -> Ints:
         return self._best_units(stage, states)
@@ -118,24 +116,7 @@ class OptimalPolicy(IndexPolicy):
                 "pulled: not with a delay, a share of control, or arms that are dropped",
                 field="policy",
             )
-        if self._dense is None:
-            return super().probabilities(stage, states, rng)
-        pulls = states.pulls
-        choices = self._dense.at(stage, pulls, states.good)
-        if self.ties == "random":
-            return tied_shares(choices)
-        by_pulls, by_position = TIE_SIGNS[self.ties]
-        second = by_pulls * (pulls[:, 0] - pulls[:, 1])  # positive: arm 2 wins the tie
-        wins = (second > 0) | ((second == 0) & (by_position < 0))
-        return tied_shares(np.where(choices == TIED, wins, choices).astype(np.int8))
-
-    @cached_property
-    def _dense(self) -> TwoArmChoices | None:
-        """All choices, for two arms and one pull."""
-        problem = self.problem
-        single = problem.single_binary and problem.pulls_per_stage == 1
-        two = single and problem.n_arms == 2 and problem.terminal is None
-        return TwoArmChoices(problem) if two else None
+        return super().probabilities(stage, states, rng)
 
     def weigh(self, stage: int, ways: Ways, taken: tuple[int, ...]) -> Weighed | None:
         """Return the exact value of the best set with each arm and those taken."""

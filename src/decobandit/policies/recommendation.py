@@ -27,7 +27,6 @@ from ..problem import (
 )
 from ..support import (
     Card,
-    Floats,
     InvalidArgument,
     Rng,
     Tables,
@@ -215,48 +214,45 @@ def recommend_each(
 
 
 def _decided(policy: Policy, stage: int, state: State, rng: Rng) -> Recommendation:
-    problem, pulls, price = policy.problem, None, policy.price(stage)
-    if price is not None:
-        price /= float(problem.survival[stage])
+    problem, price, states = policy.problem, policy.price(stage), States.of(policy.problem, [state])
+    played = float(problem.survival[stage])  # numbers are those of a stage that is
+    pulls: tuple[int, ...] | None = None
     if problem.repeat:
         pulls = policy.allocation(stage, state, generator_of(rng))
-        chosen = tuple(sorted(np.flatnonzero(pulls).tolist(), key=lambda arm: -pulls[arm]))
+        order = np.argsort(-np.array(pulls), kind="stable").tolist()
+        chosen = [arm for arm in order if pulls[arm]]
     else:
-        chosen = policy.select(stage, state, generator_of(rng))
+        chosen = list(policy.select(stage, state, generator_of(rng)))
+    indices = None if policy.randomised else policy.indices(stage, state)
+    drawn = policy.randomised and policy.has_probabilities
+    probabilities = policy.probabilities(stage, states)[0] if drawn else None
+    able, reports = problem.available_at(stage), list[ArmReport]()
+    for k, (arm, group) in enumerate(zip(problem.arms, problem.arm_groups, strict=True)):
+        base, factor = (float(rewards[stage]) for rewards in group.played_rewards)
+        reward = base + factor * float(group.model.mean(states.stats[0, k, : group.model.width]))
+        index = None if indices is None or not able[k] else float(indices[k]) / played
+        information = None if index is None or not policy.splits_index else index - reward
+        reports.append(
+            ArmReport(
+                name=arm.name,
+                **known_of_arm(problem, state, k),
+                expected_reward=reward,
+                value_of_information=information,
+                index=index,
+                probability=None if probabilities is None else float(probabilities[k]),
+                pulls=None if pulls is None else pulls[k],
+                share=None if pulls is None else pulls[k] / sum(pulls),
+            )
+        )
     return Recommendation(
         policy=policy.name,
         chosen=tuple(problem.arms[arm].name for arm in chosen),
         stage=stage,
-        price=price,
-        arms=_reports(policy, stage, state, pulls),
+        price=None if price is None else price / played,
+        arms=tuple(reports),
         deploy=stage == problem.horizon,
         pulls=pulls,
         state=state,
-    )
-
-
-def _reports(
-    policy: Policy, stage: int, state: State, pulls: tuple[int, ...] | None
-) -> tuple[ArmReport, ...]:
-    problem = policy.problem
-    rewards, information, indices = _parts(policy, stage, state)
-    probabilities, able = _probabilities(policy, stage, state), problem.available_at(stage)
-
-    def term(values: Floats | None, k: int) -> float | None:
-        return None if values is None or not able[k] else float(values[k])
-
-    return tuple(
-        ArmReport(
-            name=arm.name,
-            **known_of_arm(problem, state, k),
-            expected_reward=float(rewards[k]),
-            value_of_information=term(information, k),
-            index=term(indices, k),
-            probability=None if probabilities is None else float(probabilities[k]),
-            pulls=None if pulls is None else pulls[k],
-            share=None if pulls is None else pulls[k] / sum(pulls),
-        )
-        for k, arm in enumerate(problem.arms)
     )
 
 
@@ -274,35 +270,6 @@ def known_of_arm(problem: Problem, state: State, k: int) -> dict[str, Any]:
         "posterior_good": prior.good + good,
         "posterior_bad": prior.bad + bad,
     }
-
-
-def _parts(policy: Policy, stage: int, state: State) -> tuple[Floats, Floats | None, Floats | None]:
-    """Return expected reward, value of information and index of every arm; None if undefined."""
-    played = policy.problem.survival[stage]  # numbers are those of a stage that is
-    rewards = _expected_rewards(policy.problem, stage, state)
-    indices = None if policy.randomised else policy.indices(stage, state)
-    if indices is not None:
-        indices = indices / played
-    if indices is None or not policy.splits_index:
-        return rewards, None, indices
-    return rewards, indices - rewards, indices
-
-
-def _expected_rewards(problem: Problem, stage: int, state: State) -> Floats:
-    groups = problem.arm_groups
-    pairs = zip(groups, state.stats(problem), strict=True)
-    means = [float(group.model.mean(np.asarray(stats, dtype=float))) for group, stats in pairs]
-    base, factor = np.array(
-        [[rewards[stage] for rewards in group.played_rewards] for group in groups]
-    ).T
-    return np.asarray(base + factor * np.array(means))
-
-
-def _probabilities(policy: Policy, stage: int, state: State) -> Floats | None:
-    if not (policy.randomised and policy.has_probabilities):
-        return None
-    (probabilities,) = policy.probabilities(stage, States.of(policy.problem, [state]))
-    return np.asarray(probabilities)
 
 
 def indices_of_arm(

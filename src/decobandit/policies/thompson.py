@@ -20,18 +20,11 @@ import numpy as np
 
 from ..problem import DEFAULT_TIES, Problem, Rules, State, States, TieRule
 from ..support import Floats, Ints
-from .allocation import Random, check_turn, distinct_states, largest_arms, of_allowed, restricted
-from .comparison import (
-    BetaComparison,
-    Comparison,
-    best_probabilities,
-    cdf,
-    compare_arms,
-    fits_beta,
-)
+from .allocation import Random, check_turn, largest_arms, of_allowed
+from .comparison import BetaComparison, Comparison, compare_arms
 from .index_policy import IndexPolicy
 from .kernels.episodes import Episodes
-from .kernels.thompson import LARGE_COUNTS, SURE_KEY, key, play, play_bins
+from .kernels.thompson import LARGE_COUNTS, play, play_bins
 from .requirements import batches, unknown_means
 
 # Stages before a block, for each of its own, up to which it is played by bins. Bins must recall
@@ -44,6 +37,7 @@ TOP_PROBABILITY = 0.5  # probability of the first of the two
 # best arm is likely to be, and half that of any.
 CUTS = 48  # a multiple of the vector width; with more, fewer draws share a bin, but each costs time
 _MAX_LOG_ODDS = 700.0
+_POWER_LOG_ODDS = 500.0  # beyond which p or 1-p are powers, as far as a double can tell
 _HALVINGS = 60
 _MIN_LOG_WEIGHT = -500.0  # far above what a double can hold
 
@@ -55,7 +49,30 @@ def _single_within_limits(problem: Problem) -> str | None:
     return f"draws single pulls within {limit}, not batches; use 'deco' or 'greedy'"
 
 
-class ThompsonPolicy(IndexPolicy):
+class PosteriorPolicy(IndexPolicy):
+    """Draws arms by their probabilities of being best."""
+
+    randomised = True
+    _comparison: tuple[int, Comparison] | None = None  # of the last stage
+
+    @cached_property
+    def _is_lasting(self) -> bool:
+        """Whether arms compare alike at all stages that are played."""
+        stages = slice(self.problem.horizon)
+        rewards = np.stack([self._base[:, stages], self._factor[:, stages]])
+        equal = not np.ptp(rewards, axis=1).any() and bool((rewards[1] > 0.0).all())
+        return equal or not np.ptp(rewards, axis=2).any()
+
+    def comparison_at(self, stage: int) -> Comparison:
+        """Return the posterior probabilities by the rewards of a stage."""
+        early = stage < self.problem.horizon and not self.batches
+        at = 0 if early and self._is_lasting else self.compared(stage)
+        if self._comparison is None or self._comparison[0] != at:
+            self._comparison = at, compare_arms(self.problem, stage=at)
+        return self._comparison[1]
+
+
+class ThompsonPolicy(PosteriorPolicy):
     """Pulls the arms of the largest drawn mean rewards."""
 
     name = "thompson"
@@ -64,7 +81,6 @@ class ThompsonPolicy(IndexPolicy):
     per_cost = True
     serves_drift = True
     requires = (unknown_means, _single_within_limits)
-    randomised = True
 
     def __init__(self, problem: Problem, *, ties: TieRule = DEFAULT_TIES) -> None:
         super().__init__(problem, ties=DEFAULT_TIES)
@@ -96,22 +112,10 @@ class ThompsonPolicy(IndexPolicy):
         return shares
 
     def select(self, stage: int, state: State, rng: Random = None) -> tuple[int, ...]:
-        single = self.problem.single_binary and not self.problem.may_wait
-        if rng is None or not single or stage >= self.problem.horizon:
+        if self.batches or stage >= self.problem.horizon:
             return super().select(stage, state, rng)
-        from scipy.special import expit  # late: trials do not need scipy
-
         check_turn(self.problem, stage, state)
-        a, b, low, span = self._better(stage, state)
-        log_odds = _log_gamma(a, rng) - _log_gamma(b, rng)
-        sure = SURE_KEY * (rng.random(a.size) - 0.5)
-        # draws rounded to an end of the rewards still differ in their distance from it
-        keys = [
-            key(y, reach) if reach > 0.0 else certain
-            for y, reach, certain in zip(log_odds, span, sure, strict=True)
-        ]
-        order = np.lexsort((keys, low + span * expit(log_odds)))[::-1]
-        return tuple(order[: self.problem.pulls_per_stage].tolist())
+        return tuple(np.flatnonzero(self.allocation(stage, state, rng)).tolist())
 
     # -- probabilities ------------------------------------------------------------------------
 
@@ -120,56 +124,19 @@ class ThompsonPolicy(IndexPolicy):
         single = self.problem.single_binary and self.problem.pulls_per_stage == 1
         return single and not self.problem.may_wait
 
-    @cached_property
-    def posteriors(self) -> Comparison | None:
-        """P(best) in many states, where binary arms compare alike at all stages; otherwise None."""
-        problem, stages = self.problem, slice(self.problem.horizon)
-        if not fits_beta(problem):
-            return None
-        base, factor = self._base[:, stages], self._factor[:, stages]
-        if not (np.ptp(base, axis=0).any() or np.ptp(factor, axis=0).any() or np.any(factor <= 0)):
-            return BetaComparison(problem)
-        changing = np.ptp(base, axis=1).any() or np.ptp(factor, axis=1).any()
-        constant = not factor.any()  # such ties are broken evenly
-        return None if changing or constant else compare_arms(problem)
-
-    @property
-    def is_vectorised(self) -> bool:
-        return self.posteriors is not None
-
     def posteriors_by(self, rules: Rules) -> Comparison:
         """Posterior probabilities of looks; shared with decisions where both compare alike."""
-        by_rules = super().posteriors_by(rules)
-        if not isinstance(self.posteriors, BetaComparison):
-            return by_rules
-        if isinstance(by_rules, BetaComparison) and by_rules.down == self.posteriors.down:
-            if by_rules.margin != self.posteriors.margin:
-                self.posteriors = by_rules
-            return self.posteriors
+        by_rules, own = super().posteriors_by(rules), self.comparison_at(0)
+        grids = isinstance(own, BetaComparison) and isinstance(by_rules, BetaComparison)
+        if grids and self._is_lasting and own.sign == by_rules.sign:
+            self._comparison = 0, by_rules
         return by_rules
 
     def probabilities(self, stage: int, states: States, rng: Random = None) -> Floats:
         one = round(self.problem.pulls[stage]) == 1 or self.batches
         if stage >= self.problem.horizon or not one or self.problem.budget is not None:
             return super().probabilities(stage, states, rng)
-        if self.posteriors is not None:
-            return self.posteriors.best(states)
-        if self.has_probabilities:
-            rows, place = distinct_states(states)
-            own = [
-                best_probabilities(*self._better(stage, rows.state(e))) for e in range(len(rows))
-            ]
-            return restricted(np.array(own)[place], states.allowed)
-        return compare_arms(self.problem, stage=self.compared(stage)).best(states)
-
-    def _better(self, stage: int, state: State) -> tuple[Floats, Floats, Floats, Floats]:
-        """Posterior Beta(a, b) of the better outcome; what the other earns; how much more it is."""
-        alpha, beta = self.beta_priors
-        a, b = alpha + np.array(state.good), beta + np.array(state.bad)
-        good, bad = self.binary_rewards[:, stage]
-        up = good >= bad
-        low, span = np.minimum(good, bad), np.abs(good - bad)
-        return np.where(up, a, b), np.where(up, b, a), low, span
+        return self.comparison_at(stage).best(states)
 
     # -- a loop of its own --------------------------------------------------------------------
 
@@ -196,20 +163,15 @@ class ThompsonPolicy(IndexPolicy):
             play(episodes, self.problem.pulls_per_stage, *self.beta_priors, good, bad, rng)
 
 
-class ThompsonSharesPolicy(IndexPolicy):
+class ThompsonSharesPolicy(PosteriorPolicy):
     """Thompson sampling, multinomial by the probabilities of being best."""
 
     name = "thompson-shares"
     symmetric = True
     requires = (batches, unknown_means)
-    randomised = True
-    _comparison: tuple[int, Comparison] | None = None  # of the last stage
 
     def shares(self, stage: int, states: States) -> Floats:
-        at = self.compared(stage)
-        if self._comparison is None or self._comparison[0] != at:
-            self._comparison = at, compare_arms(self.problem, stage=at)
-        return self._comparison[1].best(States(states.problem, states.stats))
+        return self.comparison_at(stage).best(States(states.problem, states.stats))
 
 
 class TopTwoPolicy(ThompsonSharesPolicy):
@@ -223,15 +185,9 @@ class TopTwoPolicy(ThompsonSharesPolicy):
         if p.shape[1] == 1:
             return p
         odds = p / np.maximum(1.0 - p, 1e-12)
-        shares = p * (
-            TOP_PROBABILITY + (1.0 - TOP_PROBABILITY) * (odds.sum(axis=1, keepdims=True) - odds)
-        )
+        others = odds.sum(axis=1, keepdims=True) - odds
+        shares = p * (TOP_PROBABILITY + (1.0 - TOP_PROBABILITY) * others)
         return np.asarray(shares / shares.sum(axis=1, keepdims=True))
-
-
-def _log_gamma(a: Floats, rng: np.random.Generator) -> Floats:
-    """Logarithms of gamma draws, which themselves may be too small for a double where a < 1."""
-    return np.asarray(np.log(rng.standard_gamma(a + 1.0)) + np.log1p(-rng.random(a.size)) / a)
 
 
 # -- bins of success probabilities ---------------------------------------------------------------
@@ -248,25 +204,35 @@ def bins(alpha: Floats, beta: Floats) -> Bins | None:
     """
     from scipy.special import betaln, expit, log_expit  # late: trials do not need scipy
 
-    priors = list(zip(alpha.tolist(), beta.tolist(), strict=True))
+    kinds, place = np.unique(np.stack([alpha, beta], axis=1), axis=0, return_inverse=True)
+    a, b, place = kinds[:, :1], kinds[:, 1:], place.reshape(-1)
     levels = np.sin(np.linspace(0.0, np.pi / 2.0, CUTS)[1:-1]) ** 2
     low, high = np.full(levels.size, -_MAX_LOG_ODDS), np.full(levels.size, _MAX_LOG_ODDS)
     for _ in range(_HALVINGS):
         middle = (low + high) / 2.0
-        below = _below(priors, middle)
+        below = cdf(a, b, middle)[place]
         above = (below.prod(axis=0) + below.mean(axis=0)) / 2.0 >= levels
         low, high = np.where(above, low, middle), np.where(above, middle, high)
     log_x, log_rest = log_expit(high), log_expit(-high)
-    log_w = np.array([a * log_x + b * log_rest - betaln(a, b) for a, b in priors])
+    log_w = (a * log_x + b * log_rest - betaln(a, b))[place]
     if log_w.min() < _MIN_LOG_WEIGHT:
         return None
     w = np.exp(log_w)
     cut = np.concatenate([[-np.inf], high, [np.inf]])
-    below = np.pad(_below(priors, high), ((0, 0), (1, 1)), constant_values=(0.0, 1.0))
+    below = np.pad(cdf(a, b, high)[place], ((0, 0), (1, 1)), constant_values=(0.0, 1.0))
     return cut, np.array([expit(-cut), expit(cut)]), below, np.pad(w, ((0, 0), (1, 1)))
 
 
-def _below(priors: list[tuple[float, float]], y: Floats) -> Floats:
-    """Chance of every arm's draw to have log-odds below y, (arms, y)."""
-    laws = {prior: cdf(*prior, y) for prior in set(priors)}
-    return np.array([laws[prior] for prior in priors])
+def cdf(a: Floats, b: Floats, y: Floats) -> Floats:
+    """Distribution functions of Beta(a, b) at log-odds y, without loss near either end.
+
+    The tail of y up to 0 is p^a / (a B(a, b)) if p is too small for a double.
+    """
+    from scipy.special import betainc, betaln, expit
+
+    low, away = y < 0.0, -np.abs(y)
+    one, other = np.where(low, a, b), np.where(low, b, a)
+    with np.errstate(over="ignore"):
+        power = np.exp(one * away - np.log(one) - betaln(a, b))
+    tail = np.where(away < -_POWER_LOG_ODDS, power, betainc(one, other, expit(away)))
+    return np.asarray(np.where(low, tail, 1.0 - tail))
