@@ -262,16 +262,6 @@ def test_interpolated_tables_are_those_of_the_direct_solution(
         )
 
 
-@pytest.mark.parametrize(
-    "made",
-    [KlUcbPolicy(one_arm((1, 1), 90), c=1e300), BayesUcbPolicy(one_arm((2, 1), 90), c=400.0)],
-)
-def test_levels_out_of_reason_still_have_bounds(made: IndexPolicy) -> None:
-    for stage in (5, 40, 89):
-        table = made.stage_index(stage)[0, 1:]
-        assert ((table > 0.9) & (table <= 1)).all()
-
-
 @pytest.mark.parametrize("policy", POLICIES)
 def test_tables_do_not_depend_on_the_order_of_asking(policy: type[IndexPolicy]) -> None:
     problem = one_arm((0.4, 1.3), 90)

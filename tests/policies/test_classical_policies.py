@@ -108,9 +108,9 @@ def moss(problem: Problem, t: int, n: int, g: int) -> float:
     return g / n + math.sqrt(max(0.0, math.log(pulls / (len(problem.arms) * n))) / n)
 
 
-def kl_ucb(problem: Problem, t: int, n: int, g: int, c: float = 0.0) -> float:
+def kl_ucb(problem: Problem, t: int, n: int, g: int) -> float:
     log_t = math.log(t + 1)
-    level = (log_t + c * max(0.0, math.log(log_t))) / n
+    level = log_t / n
     if g == n:
         return 1.0
     return float(brentq(lambda q: kl(g / n, q) - level, g / n, 1 - 1e-15, xtol=1e-13))
@@ -147,15 +147,6 @@ def test_bounds_are_those_of_the_formula(policy: type[IndexPolicy], problem: Pro
                 assert 1e6 < index < math.inf
 
 
-@pytest.mark.parametrize("c", [1.0, 3.0])
-def test_kl_ucb_takes_its_constant(c: float) -> None:
-    problem = priors(60)
-    table = KlUcbPolicy(problem, c=c).stage_index(50)
-    for n, g in [(1, 0), (1, 1), (2, 1), (17, 16), (50, 0), (50, 33)]:
-        expected = kl_ucb(problem, 50, n, g, c)
-        np.testing.assert_allclose(table[:, n * (n + 1) // 2 + g], expected, rtol=0, atol=1e-10)
-
-
 @pytest.mark.parametrize("problem", [priors(40), *(make(12) for make in KINDS.values())])
 def test_greedy_index_is_the_expected_reward(problem: Problem) -> None:
     rng = np.random.default_rng(3)
@@ -167,14 +158,13 @@ def test_greedy_index_is_the_expected_reward(problem: Problem) -> None:
         np.testing.assert_allclose(found, expected, rtol=1e-13, atol=1e-13)
 
 
-@pytest.mark.parametrize("c", [0.0, 5.0])
 @pytest.mark.parametrize("problem", [priors(40), *(KINDS[k](12) for k in KINDS)])
-def test_bayes_ucb_index_is_exceeded_with_the_given_chance(problem: Problem, c: float) -> None:
+def test_bayes_ucb_index_is_exceeded_with_the_given_chance(problem: Problem) -> None:
     rng = np.random.default_rng(4)
-    made = BayesUcbPolicy(problem, c=c)
+    made = BayesUcbPolicy(problem)
     for stage in range(1, problem.horizon, 3):
         state = random_state(problem, stage, rng)
-        chance = 1 / ((stage + 1) * math.log(problem.horizon) ** c)
+        chance = 1 / (stage + 1)
         outcomes = zip(problem.arms, state.good, state.bad, strict=True)
         for (arm, g, b), index in zip(outcomes, made.indices(stage, state), strict=True):
             good, bad = rewards(problem, arm, stage)
@@ -373,15 +363,3 @@ def test_bounds_refuse_good_outcomes_that_earn_less(policy: type[IndexPolicy]) -
 def test_ogi_refuses_rewards_that_change() -> None:
     with refused("unsupported", "policy"):
         OgiPolicy(KINDS["seasonal"](5))
-
-
-def test_constants_out_of_range_are_refused() -> None:
-    problem = priors(5)
-    for policy in (KlUcbPolicy, BayesUcbPolicy):
-        for c in (-1.0, math.inf, math.nan):
-            with refused("invalid_argument", "c"):
-                policy(problem, c=c)
-    with refused("invalid_argument", "c"):
-        BayesUcbPolicy(problem, c=2000.0)
-    with refused("invalid_argument", "explore"):
-        ExploreThenCommitPolicy(problem, explore=0)

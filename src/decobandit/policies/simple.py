@@ -30,11 +30,11 @@ stage of exploration are committed to at once. Serves any problem.
 from __future__ import annotations
 
 import math
+from functools import cached_property
 
 import numpy as np
 
-from ..problem import DEFAULT_TIES, Problem, TieRule
-from ..support import Floats, InvalidArgument
+from ..support import Floats
 from .index_policy import IndexPolicy, same_rewards
 
 
@@ -86,24 +86,19 @@ class EqualPolicy(IndexPolicy):
 
 
 class ExploreThenCommitPolicy(IndexPolicy):
-    """Pulls every arm `explore` times, m where it is not given, and then sticks to the best."""
+    """Pulls every arm `explore` times, and then sticks to the best."""
 
     name = "explore-then-commit"
     symmetric = True
 
-    def __init__(
-        self, problem: Problem, *, explore: int | None = None, ties: TieRule = DEFAULT_TIES
-    ) -> None:
-        super().__init__(problem, ties=ties)
-        if explore is None:
-            share = problem.horizon * problem.pulls_per_stage / problem.n_arms
-            # cube roots of whole numbers come out a rounding error above them
-            explore = math.ceil(share ** (2 / 3) - 1e-9)
-        if explore < 1:
-            raise InvalidArgument(
-                f"explore: {explore} pulls of each arm; must be at least 1", field="explore"
-            )
-        self.explore = problem.unit * math.ceil(explore / problem.unit)  # whole units, in batches
+    @cached_property
+    def explore(self) -> int:
+        """Pulls of every arm before the choice; in batches, whole units."""
+        problem = self.problem
+        share = problem.horizon * problem.pulls_per_stage / problem.n_arms
+        # cube roots of whole numbers come out a rounding error above them
+        units = math.ceil(math.ceil(share ** (2 / 3) - 1e-9) / problem.unit)
+        return int(problem.unit * units)
 
     def is_steady(self, first: int, last: int) -> bool:
         return same_rewards(self.problem, first, last)
