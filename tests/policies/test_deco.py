@@ -34,7 +34,7 @@ def policy_by_hand() -> DecoPolicy:
 
 
 def test_indices_are_those_computed_by_hand() -> None:
-    known, unknown = policy_by_hand().terms(0, State.fresh(2))
+    known, unknown = (policy_by_hand().arm_index(0, group, (0, 0)) for group in (0, 1))
     assert known.expected_reward == pytest.approx(float(Fraction(51, 100)), rel=1e-15)
     assert known.value_of_information == pytest.approx(0.0, abs=1e-15)
     assert unknown.expected_reward == pytest.approx(float(HALF), rel=1e-15)

@@ -44,7 +44,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property, partial
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -85,22 +85,12 @@ from .requirements import (
 )
 from .restless import chain_places, mixed_ties
 
-
-def limit_prices(solution: DualSolution) -> dict[str, Any]:
-    """Return the prices of money and of resources, where a solution has some."""
-    prices = {
-        "money_price": solution.budget_price,
-        "resource_prices": solution.resource_prices,
-    }
-    return {name: price for name, price in prices.items() if price is not None}
-
-
 Lookup = Callable[[int, Floats], Floats]  # (group, stats): (states, columns)
 SCALES = (0.0, 0.15, 0.3, 0.5, 0.75, 1.0, 1.4)
 SHIFTS = 10  # on either side of none
 WIDEST = 3.0  # of the shifts, in standard deviations of the best success probability
 MEMBER_BYTES = 4 << 30  # of the values of all members that are kept
-FEW_STATES = 8  # whose indices are found one by one, without the table of a stage
+FEW_STATES = 64  # whose indices are found one by one, without the table of a stage
 
 
 class DecoPolicy(IndexPolicy):
@@ -160,9 +150,19 @@ class DecoPolicy(IndexPolicy):
         self._chains = ChainStates(problem) if problem.is_restless else None
 
     @classmethod
+    def of(cls, solution: DualSolution, ties: TieRule = DEFAULT_TIES) -> Self:
+        """Make the policy at the prices of a solution."""
+        return cls(
+            solution.problem,
+            solution.prices,
+            ties=ties,
+            money_price=solution.budget_price or 0.0,
+            resource_prices=solution.resource_prices,
+        )
+
+    @classmethod
     def make(cls, context: Context) -> Self:
-        solution = context.played if cls.at_fixed_prices else context.solution
-        return cls(context.problem, solution.prices, ties=context.ties, **limit_prices(solution))
+        return cls.of(context.played, context.ties)
 
     @classmethod
     def successor(cls, context: Context, planned: int) -> Policy:
@@ -187,31 +187,17 @@ class DecoPolicy(IndexPolicy):
 
     # -- single pulls -------------------------------------------------------------------------
 
-    def terms(self, stage: int, state: State) -> list[Terms]:
-        """Return expected reward and value of information of every arm; binary outcomes."""
-        return [
-            self._terms(stage, int(group), good, bad)
-            for group, good, bad in zip(
-                self.problem.group_of_arm, state.good, state.bad, strict=True
-            )
-        ]
-
-    def _terms(self, stage: int, group: int, good: int, bad: int) -> Terms:
+    def _terms(self, stage: int, group: int, stats: Stats) -> Terms:
         source = self.relaxation if self._cones is None else self._cones
-        return source.terms(stage, group, (good, bad))
+        return source.terms(stage, group, stats)
 
     def index(self, stage: int, group: int, stats: Floats) -> Floats:
-        if not self.problem.single_binary:
+        few = self._cones is not None or stats.size <= 2 * FEW_STATES
+        if not (self.problem.single_binary and few):
             return self.relaxation.index(stage, group, stats)
-        g, b = (stats[..., i].astype(np.int64) for i in (0, 1))
-        if self._cones is not None or g.size <= FEW_STATES:
-            single = [
-                self._terms(stage, group, int(x), int(y)).index
-                for x, y in zip(g.ravel(), b.ravel(), strict=True)
-            ]
-            return np.array(single).reshape(g.shape)
-        n = g + b
-        return np.asarray(self.stage_index(stage)[group, n * (n + 1) // 2 + g])
+        rows = map(tuple, stats.reshape(-1, 2).tolist())
+        single = [self._terms(stage, group, row).index for row in rows]
+        return np.array(single, dtype=float).reshape(stats.shape[:-1])
 
     def stage_index(self, stage: int) -> Floats:
         return self.relaxation.stage_index(stage)
@@ -237,14 +223,12 @@ class DecoPolicy(IndexPolicy):
     def indices(self, stage: int, state: State) -> Floats | None:
         if self._chains is not None:  # before arms at the price are put in order
             return np.asarray(super().values(stage, States.of(self.problem, [state]))[0])
-        if self.problem.single_binary:
-            return np.array([terms.index for terms in self.terms(stage, state)])
         return super().indices(stage, state)
 
     def arm_index(self, stage: int, group: int, stats: Stats) -> ArmIndex:
         if not (self.problem.single_binary and self.splits_index):
             return super().arm_index(stage, group, stats)
-        terms = self._terms(stage, group, int(stats[0]), int(stats[1]))
+        terms = self._terms(stage, group, stats)
         return ArmIndex(
             terms.index,
             expected_reward=terms.expected_reward,
@@ -423,7 +407,7 @@ class RepricedDecoPolicy(DecoPolicy):
 
     name = "deco-repriced"
     symmetric = True
-    at_fixed_prices = plans_resources = False
+    at_fixed_prices = plans_budget = plans_resources = False
     requires = (batches, binary_outcomes)
 
     def __init__(
@@ -435,6 +419,10 @@ class RepricedDecoPolicy(DecoPolicy):
         self.family = family.reshape(-1, problem.stages)  # by the code of a member
         self.origin = SCALES.index(1.0) * self._shape[1] + self._shape[1] // 2
         self._members = Cache[int, OneArmValues](MEMBER_BYTES, size=_bytes)
+
+    @classmethod
+    def make(cls, context: Context) -> Self:
+        return cls(context.problem, context.solution.prices, ties=context.ties)
 
     def share_units(self, stage: int, states: States, rng: Random) -> Ints:
         chosen = self.members(stage, *distinct_arms(states))
@@ -530,7 +518,7 @@ class RollingDecoPolicy(IndexPolicy):
         self, solution: DualSolution, *, tol: float = 1e-4, ties: TieRule = DEFAULT_TIES
     ) -> None:
         super().__init__(solution.problem, ties=ties)
-        self._first = _deco(solution, ties)
+        self._first = DecoPolicy.of(solution, ties)
         self._tol = tol
         self.splits_index = not self.problem.is_restless
         self._chains = ChainStates(self.problem) if self.problem.is_restless else None
@@ -568,7 +556,7 @@ class RollingDecoPolicy(IndexPolicy):
         money = None if self.problem.budget is None else float(states.left[0])
         left = remaining_problem(self.problem, stage, state, money)
         start = None if left.may_wait else self._first.prices[stage:]
-        policy = _deco(whole_solution(left, tol=self._tol, start=start, workers=1))
+        policy = DecoPolicy.of(whole_solution(left, tol=self._tol, start=start, workers=1))
         return policy.indices(0, State.fresh(left.n_arms)), policy.paid(0)
 
     def _restless(self, stage: int, states: States) -> tuple[Floats, Floats]:
@@ -584,8 +572,3 @@ class RollingDecoPolicy(IndexPolicy):
         index, pays = ((weights * x[codes]).sum(axis=-1) for x in (left.first_index - paid, paid))
         tie = price, left.shares[0], self.scale
         return mixed_ties(self._chains, states, index, *tie)[0], pays[0]
-
-
-def _deco(solution: DualSolution, ties: TieRule = DEFAULT_TIES) -> DecoPolicy:
-    """DeCo at the prices of a solution."""
-    return DecoPolicy(solution.problem, solution.prices, ties=ties, **limit_prices(solution))
