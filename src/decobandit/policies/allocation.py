@@ -63,7 +63,6 @@ class ArmIndex:
     state: str | None = None  # as the outcome model writes it
 
     def to_dict(self) -> dict[str, float | bool | str]:
-        """Plain values, without what is not known."""
         keys = list(vars(self))
         place = keys.index("policy")
         items = [(key, getattr(self, key)) for key in keys[place:] + keys[:place]]
@@ -178,10 +177,7 @@ def distinct_states(states: States) -> tuple[States, Ints]:
 
 
 def distinct_arms(states: States) -> tuple[list[Floats], Ints]:
-    """Return the distinct statistics of the arms of each group; where every arm's are, (E, K).
-
-    Places count through the groups.
-    """
+    """Distinct statistics of the arms of each group; where every arm's are among all, (E, K)."""
     parts, first = list[Floats](), 0
     where = np.empty(states.stats.shape[:2], dtype=np.int64)
     for k, group in enumerate(states.problem.groups):

@@ -130,24 +130,17 @@ class Context:
         return self.solution if as_solved else at_canonical_prices(self.solution)
 
     def solution_for(self, bound: bool | None = None) -> DualSolution | None:
-        """Return the solution for a bound shown with policies; None if it is absent and not needed.
-
-        bound: whether it is to be solved for that alone; None: where that is quick.
-        """
+        """Return the solution for a bound: if it is there, asked for, or by default quick."""
         wanted = is_quick(self.problem) if bound is None else bound
         return self.solution if self.solved or wanted else None
 
     @property
     def solved(self) -> bool:
-        """Whether the prices are there already."""
         return self.fixed_solution is not None or self._solved.made
 
     @property
     def interrupted(self) -> bool:
-        """Whether the prices that were given are of a search that was stopped before its end.
-
-        One that is made here is then given up: Ctrl-C ends the whole of the work.
-        """
+        """Whether the prices that were given are of a search that was stopped before its end."""
         return self.fixed_solution is not None and self.fixed_solution.interrupted
 
 
@@ -250,10 +243,7 @@ class Policy(Shown, ABC):
 
     @abstractmethod
     def select(self, stage: int, state: State, rng: Random = None) -> tuple[int, ...]:
-        """Return the positions of the arms to pull at `stage`.
-
-        In problems with `repeat` one for each unit: an arm may be named several times.
-        """
+        """Return the positions of the arms to pull at `stage`, in batches one for each unit."""
 
     def choose(self, state: State, *, rng: Random = None) -> tuple[int, ...]:
         """Return the positions of the arms to pull in this state.
@@ -332,10 +322,7 @@ class Policy(Shown, ABC):
         return pulls
 
     def allotments(self, stage: int, states: States) -> Allotments:
-        """Return all allocations that may be made in each state, with their probabilities.
-
-        Rows of `states` (A,), pulls of every arm (A, K) and probabilities (A,), for exact values.
-        """
+        """Return rows of `states`, pulls (A, K) and probabilities of all that may be pulled."""
         if not self.draws_arms:
             every = np.arange(len(states))
             return every, self.allocate_many(stage, states), np.ones(len(states))
@@ -384,16 +371,12 @@ class Policy(Shown, ABC):
 
     @classmethod
     def check_serves(cls, problem: Problem) -> None:
-        """Raise Unsupported unless the policy serves the problem."""
         if (reason := cls.refusal(problem)) is not None:
             raise Unsupported(reason, field="policy")
 
     @classmethod
     def successor(cls, context: Context, planned: int) -> Policy:
-        """Return the policy that takes over after `planned` stages, up to the true horizon.
-
-        By default the one that is made for that horizon: it learns of it at the planned end.
-        """
+        """Return the policy after `planned` stages: by default that for the true horizon."""
         return cls.make(context)
 
     def record(self) -> Mapping[str, float] | None:
@@ -428,14 +411,10 @@ class Policy(Shown, ABC):
         raise NotImplementedError(f"policy {self.name!r} has no table of indices")
 
     def is_steady(self, first: int, last: int) -> bool:
-        """Whether `stage_index` gives a state the same index at all stages first..last-1.
-
-        One table then serves them all, however many there are.
-        """
+        """Whether a state has the same index at stages first..last-1: one table serves them all."""
         return False
 
     def play(self, episodes: Episodes, first: int, last: int, rng: np.random.Generator) -> None:
-        """Play stages first..last-1 of all episodes."""
         raise NotImplementedError(f"policy {self.name!r} has no loop of its own")
 
     @property
@@ -478,21 +457,15 @@ class Policy(Shown, ABC):
         return None
 
     def weigh(self, stage: int, ways: Ways, taken: tuple[int, ...]) -> Weighed | None:
-        """Return the value of each arm over the possible states, given arms already taken.
-
-        None: the policy draws, or can only be asked in a state; a trial then draws the pending
-        outcomes and asks.
-        """
+        """Return the value of each arm over the possible states; None: draw the state, and ask."""
         return None
 
     def no_generator(self) -> InvalidArgument:
-        """Return the refusal to draw arms without a random generator."""
         return InvalidArgument(
             f"policy {self.name!r} draws arms: pass a random generator as rng", field="rng"
         )
 
     def no_index(self) -> InvalidArgument:
-        """Return the refusal of an index by an arm's own state."""
         return InvalidArgument(
             f"policy {self.name!r} has no index of a single arm: it looks at all of them"
         )

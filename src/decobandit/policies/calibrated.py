@@ -225,7 +225,6 @@ class FhGittinsPolicy(CalibratedPolicy):
 
     @classmethod
     def make(cls, context: Context) -> Self:
-        """Against the flat path."""
         return cls(context.problem, ties=context.ties)
 
     @classmethod
@@ -363,7 +362,6 @@ def on_common_draws(policies: Sequence[Policy], draws: int, per_draw: int) -> Si
 
 
 def _simulated(problem: Problem, ties: TieRule) -> ChosenPath:
-    """Return the default path unless the flat one earns more on common draws."""
     horizon = min(problem.horizon, SIMULATED_STAGES)
     default = ChosenPath(default_path(problem), None, 0, "default")
     if is_long(problem) or len(problem.groups) > SIMULATED_GROUPS:

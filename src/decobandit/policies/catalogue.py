@@ -92,10 +92,7 @@ def allowed_policies() -> tuple[str, ...]:
 
 
 def check_policies(names: Iterable[str], *, places: bool = True) -> None:
-    """Raise ValueError for a name that no policy has, before any work is done.
-
-    `places`: as in `policy_class`.
-    """
+    """Raise ValueError for a name that no policy has; `places`: as in `policy_class`."""
     for name in names:
         policy_class(name, places=places)
 

@@ -67,10 +67,7 @@ Tables = tuple[Floats, Floats, Floats, Ints]  # x, f, m and start of `kernels.co
 def compare_arms(
     problem: Problem, margin: float = 0.0, *, rewards: bool = True, stage: int | None = None
 ) -> Comparison:
-    """Return the comparison of arms by the rewards of a pull, at one stage or on average.
-
-    rewards=False: by mean outcomes.
-    """
+    """Compare arms by the rewards of a pull at one stage, or on average; else by mean outcomes."""
     base, factor = _pull_values(problem, rewards, stage)
     equal = np.ptp(base) == np.ptp(factor) == 0.0 and factor[0] != 0.0
     if equal and fits_beta(problem):
@@ -79,7 +76,6 @@ def compare_arms(
 
 
 def _pull_values(problem: Problem, rewards: bool, stage: int | None) -> tuple[Floats, Floats]:
-    """Return base and factor, (arms,) each."""
     if stage is None:
         return Rules(compare="reward" if rewards else "outcome").pull_values(problem)
     groups = problem.arm_groups
@@ -193,7 +189,6 @@ class BetaComparison:
         return place
 
     def _rows_of(self, codes: Ints) -> Ints:
-        """Row of each code; -1 where there is none."""
         if self._codes.size == 0:
             return np.full(codes.shape, -1, np.int64)
         at = np.asarray(np.searchsorted(self._codes, codes)).clip(max=self._codes.size - 1)
@@ -358,10 +353,7 @@ class MeanComparison:
         return probabilities
 
     def difference_quantiles(self, states: States, control: int, levels: Floats) -> Floats:
-        """Quantiles of mean rewards minus that of control in the first state, (K, levels).
-
-        By bisection of P(X_k - X_c <= d), at all arms and levels together; 0 for control.
-        """
+        """Quantiles of mean rewards minus that of control in the first state, (K, levels)."""
         (x, f, m, start), place = self._tables(states, [0.0])
         parts = [(x[i:j], f[i:j], m[i:j]) for i, j in pairwise(start)]
         parts = [parts[k] for k in place[0, 0]]
@@ -409,10 +401,7 @@ Comparison = BetaComparison | MeanComparison
 
 
 def _difference_ends(one: Table, other: Table, level: float) -> tuple[float, float]:
-    """Return ends between which the quantile of the difference of two independent laws is.
-
-    Each of the two is beyond its own end with at most a quarter of the probability of the tail.
-    """
+    """Return ends around a quantile: each law is beyond its own with little probability."""
     below, above = 0.25 * level, 0.25 * (1.0 - level)
     low, high = _knots_around(one, below, 1.0 - above)
     least, most = _knots_around(other, above, 1.0 - below)
@@ -471,7 +460,6 @@ class LawTables:
         self._knots = 0
 
     def of(self, stats: Floats) -> list[Table]:
-        """Knots, values and slopes in each state."""
         if (tables := self.model.law_knots(stats)) is not None:
             return tables
         cache, keys = self._kept, [state.tobytes() for state in stats]
@@ -575,7 +563,6 @@ def slopes(row: Ints, x: Floats, f: Floats) -> Floats:
 
 
 def _cubic(x: Floats, f: Floats, m: Floats, i: Ints, y: Floats) -> Floats:
-    """Between the knots i and i + 1, at y."""
     h, rise = x[i + 1] - x[i], f[i + 1] - f[i]
     s = (y - x[i]) / h
     return np.asarray(

@@ -151,7 +151,6 @@ class DecoPolicy(IndexPolicy):
 
     @classmethod
     def of(cls, solution: DualSolution, ties: TieRule = DEFAULT_TIES) -> Self:
-        """Make the policy at the prices of a solution."""
         return cls(
             solution.problem,
             solution.prices,
@@ -251,7 +250,6 @@ class DecoPolicy(IndexPolicy):
         return values, values + self.paid(stage)[:, None]
 
     def paid(self, stage: int) -> Floats:
-        """Return what a unit of every arm pays for resources at a stage, (K,)."""
         return np.asarray(self.problem.unit * self.problem.uses @ self.resource_prices[stage])
 
     @cached_property
@@ -293,10 +291,7 @@ def shared_units(relaxation: OneArmValues, stage: int, states: States) -> Ints:
 
 
 def values_of_arms(problem: Problem, parts: Sequence[Floats], lookup: Lookup) -> Floats:
-    """Return `lookup(group, stats)` (S, columns) of the states of every group, joined.
-
-    Where some outcomes of a unit of binary arms are pending, the average over what they may be.
-    """
+    """Values of distinct states, joined; on average over the outcomes that a unit still misses."""
     values = []
     for k, stats in enumerate(parts):
         model = problem.groups[k].model
@@ -317,10 +312,7 @@ def values_of_arms(problem: Problem, parts: Sequence[Floats], lookup: Lookup) ->
 
 
 def knapsacks(values: Floats, where: Ints, allowed: npt.NDArray[np.bool_] | None = None) -> Ints:
-    """Units of every arm that maximise the sum of their values, (E, K); by threads.
-
-    Arms that are not allowed get none; where (E, K) is changed for them.
-    """
+    """Units of every arm that maximise the sum of their values, (E, K); by threads."""
     none = np.where(np.arange(values.shape[1]) == 0, 0.0, -np.inf)
     if allowed is not None and not allowed.all():
         where[~allowed] = len(values)
@@ -349,7 +341,6 @@ class ReplannedDecoPolicy(Policy):
         self.ties = ties
 
     def select(self, stage: int, state: State, rng: Random = None) -> tuple[int, ...]:
-        """Choose as if the planned end were now."""
         left = remaining_problem(self.problem, stage, state)
         policy = DecoPolicy(left, whole_solution(left, tol=self._tol).prices, ties=self.ties)
         return policy.select(0, State.fresh(left.n_arms), rng)
@@ -452,7 +443,6 @@ class RepricedDecoPolicy(DecoPolicy):
         return place
 
     def _values_at(self, code: int) -> OneArmValues:
-        """Return the values at the prices of a member."""
         prices = self.family[code]
         return self._members.get_or_make(
             code, lambda: OneArmValues(self.problem, prices, kept_bytes=0)
@@ -480,7 +470,6 @@ class RepricedDecoPolicy(DecoPolicy):
 
 
 def _bytes(relaxation: OneArmValues) -> int:
-    """Return the bytes of the values at all stages."""
     stages, groups = range(relaxation.problem.horizon + 1), range(len(relaxation.problem.groups))
     return sum(relaxation.values(stage, k).nbytes for stage in stages for k in groups)
 
@@ -548,7 +537,6 @@ class RollingDecoPolicy(IndexPolicy):
         return values[place.reshape(-1)], paid[place.reshape(-1)]
 
     def _solved(self, stage: int, states: States) -> tuple[Floats | None, Floats]:
-        """Both in one joint state, at prices of the stages left."""
         state = states.state(0)
         # the deployment has no stage after it to price: there the index is the expected reward
         if stage == 0 or stage >= self.problem.horizon:
@@ -560,7 +548,6 @@ class RollingDecoPolicy(IndexPolicy):
         return policy.indices(0, State.fresh(left.n_arms)), policy.paid(0)
 
     def _restless(self, stage: int, states: States) -> tuple[Floats, Floats]:
-        """Return both for arms that move at rest, ties by shares."""
         assert self._chains is not None
         codes, weights = chain_places(self._chains, states)
         size = self._chains.size

@@ -92,7 +92,6 @@ class ForwardGittinsPolicy(IndexPolicy):
 
     @cached_property
     def _ahead(self) -> Floats:
-        """Index less mean by pulls, (K, pulls + 1)."""
         pairs = zip(self._noise, self._prior_pulls, strict=True)
         most = self.problem.most_pulls
         return np.array([sd * normal_indices(worth, most, self.discount) for sd, worth in pairs])

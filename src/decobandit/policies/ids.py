@@ -111,7 +111,6 @@ class IdsPolicy(IndexPolicy):
         return restricted(probabilities, states.allowed)
 
     def values(self, stage: int, states: States, rng: Random = None) -> Floats:
-        """1 of the arm that is drawn, 0 of others."""
         if rng is None:
             raise self.no_generator()
         return drawn_arms(self.probabilities(stage, states), 1, rng).astype(float)

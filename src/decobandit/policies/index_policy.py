@@ -461,10 +461,7 @@ def pulls_and_good(position: npt.NDArray[np.intp]) -> tuple[Floats, Floats]:
 
 
 def expected_stats(model: ArmModel, stats: Floats, more: Floats) -> Floats:
-    """Statistics after some more pulls whose outcomes come as expected.
-
-    stats (S, width), more (J,): (S, J, width); not whole numbers.
-    """
+    """Statistics (S, J, width) after `more` (J,) pulls whose outcomes come as expected."""
     step = np.zeros_like(stats)  # of statistics by one pull
     if model.finite and not model.ordered:
         chances, after = model.transitions(stats)

@@ -60,11 +60,7 @@ def best_shares(
     left: float,
     earned: Floats,
 ) -> Floats:
-    """Shares of every arm, (E, K), of `left` pulls.
-
-    terms: weight of an expected maximum, and the base and factor (arms,) of the rewards that it is
-    of. earned (E, K): what all pulls of the stage would earn with one arm.
-    """
+    """Shares of every arm, (E, K), of `left` pulls; terms: weights, bases and factors of maxima."""
     models = [group.model for group in policy.problem.groups]
     mean = policy.means(states)
     sd = policy.by_group(states, lambda k, stats: models[k].sd(stats))

@@ -89,10 +89,7 @@ class OptimalPolicy(IndexPolicy):
         return self._best_units(stage, states)
 
     def _best_units(self, stage: int, states: States) -> Ints:
-        """Units of every arm of the best allotment, (E, K).
-
-        Of tied ones: most to the arm pulled least so far, then to the first one.
-        """
+        """Units of the best allotment, (E, K); of tied ones, most to the arm pulled least."""
         worths = self._tables.worths(stage, states)
         tied = worths >= self._least(worths.max(axis=1, keepdims=True))
         order = np.argsort(states.pulls, axis=1, kind="stable")

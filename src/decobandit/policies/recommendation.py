@@ -68,7 +68,6 @@ class ArmReport:
         return {"name": self.name, **self.facts()}
 
     def facts(self) -> dict[str, Any]:
-        """Return the fields without the name."""
         rare = {"probability", "pulls", "share", "seen", "posterior"}
         if self.posterior is not None:
             rare |= {"good", "bad", "posterior_good", "posterior_bad"}
@@ -108,7 +107,6 @@ class Recommendation(Tabular):
 
     @property
     def frame_kind(self) -> str:
-        """The one of the outcomes, if they were read from a data frame."""
         return (self.state and self.state.frame_kind) or super().frame_kind
 
     def __repr__(self) -> str:
@@ -123,7 +121,6 @@ class Recommendation(Tabular):
         )
 
     def tables(self) -> Tables:
-        """`arms`, one row each."""
         return {
             "arms": lambda: columns_of(
                 {"arm": arm.name, "chosen": arm.name in self.chosen, **arm.facts()}
@@ -282,10 +279,7 @@ def indices_of_arm(
     bad: int = 0,
     state: str | None = None,
 ) -> list[ArmIndex]:
-    """Return the index of an arm to full precision by each policy; of the first arm by default.
-
-    state: its outcomes so far, as its outcome model writes them; or good and bad outcomes.
-    """
+    """Return the index of an arm to full precision by each policy; of the first arm by default."""
     problem = context.problem
     position = arm_position(problem, arm)
     group = int(problem.group_of_arm[position])

@@ -50,10 +50,7 @@ def chain_places(chains: ChainStates, states: States) -> tuple[Ints, Floats]:
 def mixed_ties(
     chains: ChainStates, states: States, values: Floats, price: float, share: Floats, scale: float
 ) -> Floats:
-    """Return the values (E, K) with ties at the price in the order of shares (N,).
-
-    Beliefs on grids have no ties. scale: the largest reward.
-    """
+    """Return the values (E, K) with ties at the price in the order of shares; beliefs have none."""
     if not chains.exact:
         return values
     values = np.array(values, dtype=float, order="C")

@@ -103,7 +103,6 @@ class Rule:
 
     @property
     def level(self) -> float:
-        """The number that it is set to."""
         return float(getattr(self._settings(self.rules), self.setting))
 
     @staticmethod
@@ -379,10 +378,7 @@ RULES: tuple[type[Rule], ...] = (
 
 
 def rules_of(rules: Rules, problem: Problem, equal: bool = False) -> tuple[Rule, ...]:
-    """Return the rules that settings ask for, in the order in which they are obeyed.
-
-    equal: whether the policy is equal allocation.
-    """
+    """Return the rules that settings ask for, in order; equal: whether the policy is `equal`."""
     parts = (rule.of(rules, problem, equal) for rule in RULES)
     return tuple(rule for rule in parts if rule is not None)
 
@@ -427,7 +423,6 @@ class RuledPolicy(Policy):
         return is_exact and self.problem.pulls_per_stage == 1
 
     def select(self, stage: int, state: State, rng: Random = None) -> tuple[int, ...]:
-        """Positions of the arms to pull."""
         check_turn(self.problem, stage, state)
         return tuple(np.flatnonzero(self.allocation(stage, state, rng)).tolist())
 
@@ -525,7 +520,6 @@ class RuledPolicy(Policy):
 
     @cached_property
     def posteriors(self) -> Comparison:
-        """Posterior probabilities that compare arms by the rules."""
         return self.inner.posteriors_by(self.rules)
 
     def statistic(self, states: States) -> Floats:

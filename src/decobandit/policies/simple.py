@@ -72,10 +72,7 @@ class EqualPolicy(IndexPolicy):
         return np.asarray((self._due(stage, group) - pulls) * self.scale, dtype=np.float64)
 
     def _due(self, stage: int, group: int) -> float:
-        """Return pulls that an arm should have by now: its share of the stages in its windows.
-
-        Within a budget more than all: the arm with the fewest is pulled while money lasts.
-        """
+        """Return pulls that an arm should have by now; within a budget more than all."""
         if self.problem.budget is not None:
             return float(self.problem.most_pulls + 1)
         if not self.problem.has_windows:

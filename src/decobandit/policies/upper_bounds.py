@@ -178,10 +178,7 @@ class Curve:
 
 
 def hoeffding_range(model: ArmModel, *, bounded: bool = False) -> float | None:
-    """Return r such that P(mean of n outcomes is c too large) <= exp(-2 n c^2 / r^2).
-
-    None where outcomes are not bounded, and not normal unless they have to be bounded.
-    """
+    """Return r such that P(mean of n outcomes is c too large) <= exp(-2 n c^2 / r^2), if any."""
     if isinstance(model, NormalModel) and not bounded:
         return 2.0 * model.noise_sd
     low, high = model.mean_range
@@ -267,7 +264,6 @@ class UpperBoundPolicy(LevelPolicy):
 
     @cached_property
     def _widths(self) -> Floats:
-        """By pulls, (horizon + 1,); 0 before the first."""
         return np.append(0.0, self.width(np.arange(1.0, self.problem.horizon + 1.0)))
 
     def play(self, episodes: Episodes, first: int, last: int, rng: np.random.Generator) -> None:

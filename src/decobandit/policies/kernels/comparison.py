@@ -318,10 +318,7 @@ def alike(grid, rows, place, probability):
 
 @compiled
 def evaluate(x, f, m, first, last, at, y, step):
-    """Value and slope of a table at y + step, between its knots at - 1 and at.
-
-    The sum itself is not formed: between neighbouring numbers there is none.
-    """
+    """Value and slope of a table at y + step, which is not formed, between knots at - 1 and at."""
     if at <= first:
         return 0.0, 0.0
     if at >= last:

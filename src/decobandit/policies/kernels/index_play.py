@@ -57,10 +57,7 @@ HOLD_STAGES = 16  # stages for which it is held at most, before all arms are com
 
 @compiled
 def lay_out(index, t, b, most, table):
-    """Put the indices of stage b of a block, (groups, slab), where they belong in the table.
-
-    most: pulls that an arm can have in the block's last stage; the slab has all up to stage t.
-    """
+    """Put indices (groups, slab) of stage b of a block where they belong in the table."""
     for k in range(index.shape[0]):
         for n in range(t + 1):
             for g in range(n + 1):
@@ -69,10 +66,7 @@ def lay_out(index, t, b, most, table):
 
 @compiled
 def two_largest(score):
-    """Where the largest score is, the score, and the second largest.
-
-    Without branches, which could not be predicted.
-    """
+    """Where the largest score is, the score, the second largest; without unpredictable branches."""
     arm, largest, second = 0, -np.inf, -np.inf
     for a in range(score.shape[0]):
         x = score[a]
@@ -106,11 +100,7 @@ def advance(episodes, e, b, i, arm, most, run, place):
 
 @compiled
 def play_indices(episodes, table, most, group, counts, tolerance, by_pulls, by_position, rng):
-    """Play a block of stages with pulls of the largest index; counts (B,): pulls of each stage.
-
-    An arm that was pulled often in a row is held: as long as its index stays above what all others
-    have at rest, these are not looked at again.
-    """
+    """Play a block of stages; an arm pulled often is held while it stays above the others."""
     E, K = episodes.pulls.shape
     B, S, run = counts.shape[0], table.shape[1], table.shape[2]
     step = np.uint64(1 if run == B else 0)  # within a run, from stage to stage

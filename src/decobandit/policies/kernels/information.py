@@ -113,7 +113,7 @@ def fill_row(arm, a, b, room):
 
 @compiled(fastmath=True)
 def dot(u, v):
-    """Inner product of two vectors."""
+    """Inner product."""
     total = 0.0
     for k in range(u.size):
         total += u[k] * v[k]
@@ -217,10 +217,7 @@ def decide(room, by_variance):
 
 @compiled
 def best_pairs(chance, joint, gain, room, first, second, q):
-    """The pairs of many states: chance (E, K) and joint (E, K, K) as above, into the last three.
-
-    gain (E, K): information about the best arm; by variance where it is empty.
-    """
+    """Pairs of many states; gain (E, K): information, empty by variance."""
     by_variance = np.bool_(True)  # the gains that this makes are taken, or replaced
     for e in range(chance.shape[0]):
         copy(chance[e], room.chance)

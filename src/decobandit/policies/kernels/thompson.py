@@ -208,10 +208,7 @@ def move(below, w, x, k, a, b, outcome):
 
 @compiled(inline="always")
 def recall(below, w, x, k, alpha, beta, n, g):
-    """The law of arm k's draw after n outcomes, g of them good.
-
-    Good and bad outcomes are taken evenly: in any other order w could vanish on the way.
-    """
+    """The law after n outcomes, g of them good, taken evenly: else w could vanish on the way."""
     good = 0
     for i in range(n):
         outcome = 1 if (i + 1) * g // n > good else 0
