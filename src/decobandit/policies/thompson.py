@@ -112,10 +112,12 @@ class ThompsonPolicy(PosteriorPolicy):
         return shares
 
     def select(self, stage: int, state: State, rng: Random = None) -> tuple[int, ...]:
-        if self.batches or stage >= self.problem.horizon:
+        if self.batches or self.problem.may_wait or rng is None or stage >= self.problem.horizon:
             return super().select(stage, state, rng)
         check_turn(self.problem, stage, state)
-        return tuple(np.flatnonzero(self.allocation(stage, state, rng)).tolist())
+        drawn = self.values_at(stage, States.of(self.problem, [state]), rng)[0]
+        order = np.lexsort((rng.random(drawn.size), drawn))[::-1]
+        return tuple(order[: self.problem.pulls_per_stage].tolist())
 
     # -- probabilities ------------------------------------------------------------------------
 
