@@ -13,12 +13,10 @@ from decobandit.policies.kernels.index_roots import (
     interpolate,
     kl_upper_bounds,
     log_beta,
-    normal_quantile,
     optimistic_indices,
-    upper_quantiles,
     upper_tail,
 )
-from decobandit.policies.upper_bounds import LARGEST_ERROR, Solve, middle_error
+from decobandit.policies.upper_bounds import Solve, upper_quantiles
 from decobandit.problem import Arm, BetaBernoulli, Problem, Reward
 
 Floats = np.ndarray
@@ -117,12 +115,6 @@ def test_tail_of_integers_is_a_binomial_sum() -> None:
             )
 
 
-def test_start_is_near_the_normal_quantile() -> None:
-    for v in (0.01, 0.5, 0.7, 3.0, 9.0):
-        z = normal_quantile(v)
-        assert 0.5 * math.erfc(z / math.sqrt(2)) == pytest.approx(math.exp(-v), rel=1e-2, abs=5e-4)
-
-
 @pytest.mark.parametrize("stage", STAGES)
 @pytest.mark.parametrize(
     ("policy", "solve"), [(BayesUcbPolicy, upper_quantiles), (OgiPolicy, optimistic_indices)]
@@ -142,13 +134,6 @@ def test_quantiles_below_the_median_are_found(v: float) -> None:
     x = solution(upper_quantiles, a, b, v)[:, 0]
     assert changes_sign(BayesUcbPolicy, a, b, v, x).all()
     assert not solution(upper_quantiles, a, b, 0.0).any()
-
-
-@pytest.mark.parametrize("v", [50.0, 690.0])
-def test_quantiles_of_the_smallest_chances_are_found(v: float) -> None:
-    a, b = shapes(9, 500)
-    x = solution(upper_quantiles, a, b, v)[:, 0]
-    assert changes_sign(BayesUcbPolicy, a, b, v, x).all()
 
 
 @pytest.mark.parametrize("stage", STAGES)
@@ -190,25 +175,6 @@ def test_interpolation_reproduces_polynomials_of_degree_five() -> None:
         out = np.empty(len(curves))
         interpolate(at(low), at(low + h), s, h, out)
         np.testing.assert_allclose(out, at(low + s * h)[:, 0], rtol=0, atol=1e-12)
-    assert middle_error(at(low), at(low + h), at(low + h / 2), h).max() < 1e-12
-
-
-def test_error_in_the_middle_tells_of_errors_anywhere_in_the_piece() -> None:
-    # steep steps at any place, such as exactly in the middle where values alone show nothing
-    for rate in (3.0, 10.0, 40.0):
-        for place in (0.1, 0.3, 0.5, 0.62):
-
-            def at(v: float, rate: float = rate, place: float = place) -> Floats:
-                x = 1 / (1 + math.exp(-rate * (v - place)))
-                slope = rate * x * (1 - x)
-                return np.array([[x, slope, rate * slope * (1 - 2 * x)]])
-
-            found, out = 0.0, np.empty(1)
-            for s in np.linspace(0, 1, 101):
-                interpolate(at(0.0), at(1.0), s, 1.0, out)
-                found = max(found, abs(out[0] - at(s)[0, 0]))
-            (estimate,) = middle_error(at(0.0), at(1.0), at(0.5), 1.0)
-            assert 0.2 * found < estimate < 5 * found
 
 
 def test_positions_give_back_their_states() -> None:
@@ -248,7 +214,7 @@ def test_tables_solve_their_equations_at_every_stage(
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("prior", [(1.0, 1.0), (0.002, 0.1)])
+@pytest.mark.parametrize("prior", [(1.0, 1.0), (0.5, 0.5), (0.5, 20.0), (150.0, 0.5), (0.002, 0.1)])
 def test_interpolated_tables_are_those_of_the_direct_solution(
     policy: type[IndexPolicy], prior: tuple[float, float]
 ) -> None:
@@ -257,9 +223,7 @@ def test_interpolated_tables_are_those_of_the_direct_solution(
     for stage in (40, 41, 77, 130, 201, 255, 299):
         n, g = pulls_and_good(np.arange((stage + 1) * (stage + 2) // 2))
         direct = made.index(stage, 0, np.stack([g, n - g], axis=1))
-        np.testing.assert_allclose(
-            made.stage_index(stage)[0], direct, rtol=0, atol=5 * LARGEST_ERROR
-        )
+        np.testing.assert_allclose(made.stage_index(stage)[0], direct, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -293,13 +257,3 @@ def test_equal_posteriors_have_equal_indices_whatever_the_prior(policy: type[Ind
             table = made.stage_index(stage)
             first, *others = (table[i, k * (k + 1) // 2 + g] for i, (k, g) in enumerate(states))
             assert others == [first, first]
-
-
-def test_few_states_of_usual_priors_are_solved_at_every_stage() -> None:
-    made = BayesUcbPolicy(one_arm((1.0, 1.0), 200))
-    made.stage_index(199)
-    (curve,) = made._curves.values()
-    assert curve._piece is not None
-    _, left, _, rough = curve._piece
-    assert len(left) == 200 * 201 // 2
-    assert rough.size < 100

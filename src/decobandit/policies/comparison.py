@@ -28,7 +28,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property, lru_cache, partial
-from itertools import pairwise
 from threading import Lock
 from typing import Any
 
@@ -51,7 +50,8 @@ CHUNK_STATES = 50_000  # joint states at a time: bounds the memory of rows
 STATES_PER_THREAD = 2_000
 MAX_NODES = 3_000_000  # of rows in memory, 96 MB; beyond, rows are computed again
 KEY_MULTIPLIER = 1_000_003
-HALVINGS_OF_DIFFERENCES = 32  # of an interval of some standard deviations
+HALVINGS_OF_DIFFERENCES = 40  # of an interval of some standard deviations
+CONTROL_POINTS = 1000  # quantiles that stand for the law of control
 SMALLEST_STEP = 1e-290  # in which a distribution function rises from 0 to 1
 FIRST_SCORES = np.linspace(-8.0, 8.0, 33)  # knots of a table, before more are added
 POWERS = 10.0 ** -np.array([1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0, 120.0, 240.0])
@@ -322,9 +322,7 @@ class MeanComparison:
     def best(self, states: States) -> Floats:
         """P(best) of every arm among those allowed, (E, K); 0 for the others."""
         tables, place = self._tables(states, [0.0])
-        probabilities = np.zeros(place.shape[1:])
-        kernels.best_of_tables(*tables, _with_allowed(place[0], states), probabilities)
-        return probabilities
+        return _best(tables, _with_allowed(place[0], states))
 
     def better(self, states: States, control: int) -> Floats:
         """P(better than control by the margin), (E, K); 0 for control and arms not allowed."""
@@ -339,39 +337,38 @@ class MeanComparison:
                 probabilities[:, k] = x[place[0, :, k]] > x[place[1, :, control]]
                 continue
             pair = np.stack([place[0, :, k], place[1, :, control]], axis=1)
-            both = np.empty(pair.shape)
-            kernels.best_of_tables(*tables, pair, both)
-            probabilities[:, k] = both[:, 0]
+            probabilities[:, k] = _best(tables, pair)[:, 0]
         allowed = states.allowed
         return probabilities if allowed is None else np.where(allowed, probabilities, 0.0)
 
     def alike(self, states: States) -> Floats:
         """P(all arms allowed differ by less than the margin), (E,)."""
         tables, place = self._tables(states, [0.0, -self.margin])
-        probabilities = np.zeros(len(states))
-        kernels.alike_of_tables(*tables, *_with_allowed(place, states), probabilities)
-        return probabilities
+        probabilities = np.zeros(place.shape[1:])
+        kernels.products_of_tables(*tables, *_with_allowed(place, states), probabilities)
+        return np.asarray(probabilities.sum(axis=1).clip(0.0, 1.0))
 
     def difference_quantiles(self, states: States, control: int, levels: Floats) -> Floats:
-        """Quantiles of mean rewards minus that of control in the first state, (K, levels)."""
+        """Quantiles of mean rewards minus that of control in the first state, (K, levels).
+
+        By bisection of P(X_k - X_c <= d), the mean of F_k(c + d) over quantiles c of control.
+        """
         (x, f, m, start), place = self._tables(states, [0.0])
-        parts = [(x[i:j], f[i:j], m[i:j]) for i, j in pairwise(start)]
-        parts = [parts[k] for k in place[0, 0]]
-        arm, level = (
-            each.ravel() for each in np.meshgrid(range(len(parts)), levels, indexing="ij")
-        )
-        low, high = np.array(
-            [_difference_ends(parts[k], parts[control], p) for k, p in zip(arm, level, strict=True)]
-        ).T
-        pair = np.stack([arm, len(parts) + np.arange(arm.size)], axis=1)
-        both = np.empty(pair.shape)
+        arms, own = place[0, 0], place[0, 0, control]
+        knots = x[start[own] : start[own + 1]]
+        fine = np.interp(np.arange(0.0, knots.size - 1.0, 1.0 / 64.0), range(knots.size), knots)
+        below = np.empty((1, 1, fine.size))
+        kernels.table_values(x, f, m, start, arms[None, control : control + 1], fine[None], below)
+        c = np.interp((np.arange(CONTROL_POINTS) + 0.5) / CONTROL_POINTS, below[0, 0], fine)
+        arm, level = (axis.ravel() for axis in np.meshgrid(arms, levels, indexing="ij"))
+        low, high = x[start[arm]] - c[-1], x[start[arm + 1] - 1] - c[0]
+        below = np.empty((arm.size, 1, c.size))
         for _ in range(HALVINGS_OF_DIFFERENCES):
             middle = 0.5 * (low + high)
-            moved = [_as_reward(parts[control], shift, 1.0) for shift in middle.tolist()]
-            kernels.best_of_tables(*joined([*parts, *moved]), pair, both)
-            below = both[:, 1] < level
-            low, high = np.where(below, middle, low), np.where(below, high, middle)
-        quantiles: Floats = (0.5 * (low + high)).reshape(len(parts), -1)
+            kernels.table_values(x, f, m, start, arm[:, None], middle[:, None] + c, below)
+            under = below[:, 0].mean(axis=1) < level
+            low, high = np.where(under, middle, low), np.where(under, high, middle)
+        quantiles: Floats = (0.5 * (low + high)).reshape(arms.size, -1)
         quantiles[control] = 0.0
         return quantiles
 
@@ -400,20 +397,12 @@ class MeanComparison:
 Comparison = BetaComparison | MeanComparison
 
 
-def _difference_ends(one: Table, other: Table, level: float) -> tuple[float, float]:
-    """Return ends around a quantile: each law is beyond its own with little probability."""
-    below, above = 0.25 * level, 0.25 * (1.0 - level)
-    low, high = _knots_around(one, below, 1.0 - above)
-    least, most = _knots_around(other, above, 1.0 - below)
-    return low - most, high - least
-
-
-def _knots_around(table: Table, low: float, high: float) -> tuple[float, float]:
-    """Return the last knot with at most the probability low below, the first with at least high."""
-    x, f, _ = table
-    first = max(int(np.searchsorted(f, low, side="right")) - 1, 0)
-    last = min(int(np.searchsorted(f, high, side="left")), x.size - 1)
-    return float(x[first]), float(x[last])
+def _best(tables: Tables, place: Ints) -> Floats:
+    """P(largest) of the tables at place (E, K)."""
+    probabilities = np.zeros(place.shape)
+    kernels.products_of_tables(*tables, place, np.full_like(place, -1), probabilities)
+    total = probabilities.sum(axis=1, keepdims=True)
+    return np.asarray(probabilities / np.where(total > 0.0, total, 1.0))
 
 
 def _with_allowed(place: Ints, states: States) -> Ints:

@@ -26,11 +26,10 @@ if the next pull revealed the arm's true mean p; binary arms whose rewards stay 
 Where one pull is made per stage of binary arms of equal rewards, episodes of bounds that are a mean
 plus a bonus are played without tables (kernels/index_play.py). Other indices are roots x(v) in
 every state, with the parameter v = log(t+1) the same in all states of a stage: costly to solve for,
-but smooth in v. The values v_k = RATIO^k cut the stages into pieces. A piece is solved at both
-ends, with two derivatives, and the stages in it are interpolated (kernels/index_roots.py). A third
-solution, in the middle, tells in which states the error is too large: these are solved at every
-stage, and so are all states where a piece has few stages. A table depends on its stage alone, not
-on earlier requests.
+but smooth in v unless a prior is almost sure of 0 or 1. The values v_k = RATIO^k cut the stages
+into pieces. A piece is solved at both ends, with two derivatives, and the stages in it are
+interpolated (kernels/index_roots.py) to about 1e-13; where a piece has few stages, and where priors
+are not smooth, every stage is solved. A table depends on its stage alone, not on earlier requests.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ import itertools
 import math
 from collections.abc import Callable
 from functools import cached_property, partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -61,7 +60,6 @@ from .kernels.index_roots import (
     interpolate,
     kl_upper_bounds,
     optimistic_indices,
-    upper_quantiles,
 )
 from .requirements import (
     Requirement,
@@ -75,7 +73,7 @@ from .requirements import (
 # solve(a, b, v, out): x, dx/dv and d2x/dv2, out (states, 3), of states with parameters a, b
 Solve = Callable[[Floats, Floats, float, Floats], None]
 RATIO = 1.0 + 1.0 / 48.0
-LARGEST_ERROR = 2e-13  # of the interpolation; where it is larger, a state is solved at every stage
+MIN_SMOOTH = 0.5  # parameter of a prior from which on roots are smooth in v
 SHORTEST_PIECE = 4  # stages; shorter pieces are solved at every stage
 STATES_PER_THREAD = 4096  # fewer are not worth a thread
 MOST_STATES_AT_ONCE = 100_000  # some tenths of a second
@@ -94,38 +92,23 @@ def solved(solve: Solve, a: Floats, b: Floats, v: float) -> Floats:
     return out
 
 
-def middle_error(left: Floats, right: Floats, middle: Floats, h: float) -> Floats:
-    """About the largest error of the interpolation between levels h apart, by the solution halfway.
-
-    With s from 0 to 1, the error is s^3 (1-s)^3 times a function that a line stands for here. Its
-    even part is largest in the middle; its odd part is known from the slope there, and at most an
-    eighth of that slope times h.
-    """
-    guess = np.empty(len(middle))
-    interpolate(left, right, 0.5, h, guess)
-    slope = 15.0 / 8.0 * (right[:, 0] - left[:, 0]) / h - 7.0 / 16.0 * (left[:, 1] + right[:, 1])
-    slope += h / 32.0 * (right[:, 2] - left[:, 2])  # of the interpolation, in the middle
-    error = np.abs(guess - middle[:, 0]) + h / 8.0 * np.abs(slope - middle[:, 1])
-    return np.asarray(error, dtype=np.float64)
-
-
-# number of a range of levels, solutions (states, 3) at both ends, positions of states that are not
-# smooth in between, ascending
-Piece = tuple[int, Floats, Floats, npt.NDArray[np.intp]]
-
-
 class Curve:
-    """x of all states of one kind of arm, at any stage."""
+    """x of all states of one kind of arm, at any stage.
+
+    levels v of the stages, (horizon,), ascending; arguments of `solve` by (n, g).
+    """
 
     def __init__(
         self,
         levels: Floats,
         solve: Solve,
         parameters: Callable[[Floats, Floats], tuple[Floats, Floats]],
+        *,
+        smooth: bool = True,
     ) -> None:
-        """Take ascending levels v of the stages, (horizon,), and arguments of `solve` by (n, g)."""
         self.levels, self.solve, self.parameters = levels, solve, parameters
-        self._piece: Piece | None = None
+        self.smooth = smooth
+        self._piece: tuple[int, Floats, Floats] | None = None  # its number, solutions at its ends
         self._tables = Cache[int, Floats](1)  # stages are asked for one after the other
 
     def at(self, stage: int) -> Floats:
@@ -134,47 +117,35 @@ class Curve:
 
     def _new_table(self, stage: int) -> Floats:
         v, size = float(self.levels[stage]), slab_size(stage)
-        piece = self._piece_around(v)
-        if piece is None:
-            return self._solved(v, np.arange(size))[:, 0].copy()
-        number, left, right, rough = piece
+        number = math.floor(math.log(v) / math.log(RATIO)) if v > 0.0 else 0
         low, high = RATIO**number, RATIO ** (number + 1)
+        first, end = np.searchsorted(self.levels, (low, high))
+        if v <= 0.0 or not self.smooth or end - first < SHORTEST_PIECE:
+            return self._solved(v, np.arange(size))[:, 0].copy()
+        piece = self._piece  # read once: another thread may replace it
+        if piece is None or piece[0] != number:
+            states = np.arange(slab_size(end - 1))
+            known = piece[2] if piece is not None and piece[0] == number - 1 else np.empty((0, 3))
+            left = np.concatenate([known, self._solved(low, states[len(known) :])])
+            self._piece = piece = number, left, self._solved(high, states)
         out = np.empty(size)
-        interpolate(left, right, (v - low) / (high - low), high - low, out)
-        rough = rough[: np.searchsorted(rough, size)]
-        if rough.size:
-            out[rough] = self._solved(v, rough)[:, 0]
+        interpolate(*piece[1:], (v - low) / (high - low), high - low, out)
         return out
 
     def _solved(self, v: float, position: npt.NDArray[np.intp]) -> Floats:
         return solved(self.solve, *self.parameters(*pulls_and_good(position)), v)
 
-    def _piece_around(self, v: float) -> Piece | None:
-        """Return the piece around a level unless it has few stages."""
-        if v <= 0.0:
-            return None
-        number = math.floor(math.log(v) / math.log(RATIO))
-        low, high = RATIO**number, RATIO ** (number + 1)
-        first, end = np.searchsorted(self.levels, (low, high))
-        if end - first < SHORTEST_PIECE:
-            return None
-        last = self._piece  # read once: another thread may replace it
-        if last is None or last[0] != number:
-            before = last[2] if last is not None and last[0] == number - 1 else None
-            self._piece = last = self._new_piece(number, low, high, slab_size(end - 1), before)
-        return last
 
-    def _new_piece(
-        self, number: int, low: float, high: float, size: int, before: Floats | None
-    ) -> Piece:
-        """Solve at both ends; `before`: what has been solved at the left one already."""
-        points = np.empty((0, 3)) if before is None else before
-        left = np.concatenate([points, self._solved(low, np.arange(len(points), size))])
-        right = self._solved(high, np.arange(size))
-        middle = self._solved((low + high) / 2.0, np.arange(size))
-        error = middle_error(left, right, middle, high - low)
-        # not "larger": what is not a number is rough too
-        return number, left, right, np.flatnonzero(~(error <= LARGEST_ERROR))
+def upper_quantiles(a: Floats, b: Floats, v: float, out: Floats) -> None:
+    """Quantiles x of Beta(a, b) exceeded with probability exp(-v), and slopes by v, (states, 3)."""
+    from scipy.special import betainccinv, betaln, xlog1py, xlogy  # late: half a second to load
+
+    x = betainccinv(a, b, math.exp(-v))
+    w = np.exp(xlogy(a, x) + xlog1py(b, -x) - betaln(a, b))  # x (1 - x) times the density
+    r = np.divide(math.exp(-v), w, out=np.zeros_like(x), where=w > 0.0)
+    first = x * (1.0 - x) * r
+    out[:, 0], out[:, 1] = x, first
+    out[:, 2] = first * ((1.0 - 2.0 * x) * r - 1.0 - (a - (a + b) * x) * r)
 
 
 def hoeffding_range(model: ArmModel, *, bounded: bool = False) -> float | None:
@@ -364,7 +335,7 @@ def observed(model: ArmModel, stats: Floats) -> tuple[Floats, Floats]:
 class PosteriorRootPolicy(LevelPolicy):
     """Index of binary arms that is a root in the posterior of the outcome that earns more."""
 
-    solve: ClassVar[Solve]  # finds the root at the level of a stage
+    solve: ClassVar[Any]  # a `Solve`: finds the root at the level of a stage
 
     def index(self, stage: int, group: int, stats: Floats) -> Floats:
         at, flat = self.compared(stage), stats.reshape(-1, 2)
@@ -397,7 +368,8 @@ class PosteriorRootPolicy(LevelPolicy):
 
         key = (alpha, beta, straight)
         if key not in self._curves:
-            self._curves[key] = Curve(self.levels, type(self).solve, parameters)
+            smooth = min(alpha, beta) >= MIN_SMOOTH
+            self._curves[key] = Curve(self.levels, type(self).solve, parameters, smooth=smooth)
         return self._curves[key]
 
 

@@ -345,47 +345,16 @@ def table_values(x, f, m, start, place, points, below):
 
 
 @compiled
-def best_of_tables(x, f, m, start, place, probability):
-    """P(largest mean reward) of the arms that are not left out, (E, K)."""
-    E, K = place.shape
-    at, below, slope, share = np.empty(K, np.int64), np.empty(K), np.empty(K), np.empty(K)
-    for e in range(E):
-        probability[e] = 0.0
-        y = restart(x, start, place[e], at)
-        while True:
-            end = advance(x, start, place[e], at, y)
-            if end == np.inf:
-                break
-            half = 0.5 * (end - y)
-            for g in range(NODES.size):
-                step, total = half * (1.0 + NODES[g]), 1.0
-                for k in range(K):
-                    if place[e, k] >= 0:
-                        s = place[e, k]
-                        below[k], slope[k] = evaluate(
-                            x, f, m, start[s], start[s + 1], at[k], y, step
-                        )
-                        share[k] = total  # product of those before it
-                        total *= below[k]
-                total = half * WEIGHTS[g]
-                for k in range(K - 1, -1, -1):
-                    if place[e, k] >= 0:
-                        probability[e, k] += slope[k] * share[k] * total
-                        total *= below[k]
-            y = end
-        total = probability[e].sum()
-        if total > 0.0:
-            probability[e] /= total
+def products_of_tables(x, f, m, start, place, lowered, probability):
+    """Integrals of dF of every arm times a factor of each other arm that is not left out, (E, K).
 
-
-@compiled
-def alike_of_tables(x, f, m, start, place, lowered, probability):
-    """P(all mean rewards within a margin), (E,); tables `lowered` are shifted down by it."""
+    The factor is F, or what the table `lowered` (E, K), which is F shifted down, has above it.
+    """
     E, K = place.shape
     both, at = np.empty(2 * K, np.int64), np.empty(2 * K, np.int64)
-    near, slope, share = np.empty(K), np.empty(K), np.empty(K)
+    factor, slope, share = np.empty(K), np.empty(K), np.empty(K)
     for e in range(E):
-        both[:K], both[K:], sum_alike = place[e], lowered[e], 0.0
+        both[:K], both[K:], probability[e] = place[e], lowered[e], 0.0
         y = restart(x, start, both, at)
         while True:
             end = advance(x, start, both, at, y)
@@ -395,20 +364,21 @@ def alike_of_tables(x, f, m, start, place, lowered, probability):
             for g in range(NODES.size):
                 step, total = half * (1.0 + NODES[g]), 1.0
                 for k in range(K):
-                    if place[e, k] >= 0:
-                        s = place[e, k]
+                    s = place[e, k]
+                    if s >= 0:
                         below, slope[k] = evaluate(x, f, m, start[s], start[s + 1], at[k], y, step)
+                        factor[k], share[k] = below, total  # product of those before it
                         s = lowered[e, k]
-                        above, _ = evaluate(x, f, m, start[s], start[s + 1], at[K + k], y, step)
-                        near[k], share[k] = max(above - below, 0.0), total
-                        total *= near[k]
+                        if s >= 0:
+                            above, _ = evaluate(x, f, m, start[s], start[s + 1], at[K + k], y, step)
+                            factor[k] = max(above - below, 0.0)
+                        total *= factor[k]
                 total = half * WEIGHTS[g]
                 for k in range(K - 1, -1, -1):
                     if place[e, k] >= 0:
-                        sum_alike += slope[k] * share[k] * total
-                        total *= near[k]
+                        probability[e, k] += slope[k] * share[k] * total
+                        total *= factor[k]
             y = end
-        probability[e] = min(max(sum_alike, 0.0), 1.0)
 
 
 @compiled

@@ -1,15 +1,12 @@
 """Indices that are roots in a posterior, their slopes by level, and interpolation over levels.
 
-Upper quantiles of the Beta distribution, for Bayes-UCB:
-
     S(x) = P(p > x) = I_{1-x}(b, a)         p ~ Beta(a, b), I the regularised incomplete beta
-                                            function; the quantile has S(x) = exp(-v)
+                                            function
     w(x) = x^a (1-x)^b / B(a, b)            = x (1-x) times the density
 
 I_x(a, b) is w(x) over a continued fraction: Didonato and Morris, Significant digit computation of
 the incomplete beta function ratios, ACM TOMS 18, 1992. The smaller tail converges fast and keeps
-all digits. scipy.special.betainccinv is not used: at levels from 100 on it is off by up to 0.04 or
-not a number, and slopes need 1 - x to all digits.
+all digits.
 
 The optimistic Gittins index, one step of lookahead, with exp(v) = gamma / (1 - gamma):
 
@@ -25,7 +22,6 @@ x(v) at both. Its error is s^3 (1-s)^3 h^6 / 720 times a sixth derivative of x, 
 
 Notations
     v       level
-    y       log(x / (1-x)). Its density is logconcave for all a, b > 0, and so log S is concave in y
     D       1 + exp(v) S(x), minus the derivative of exp(v) E (p - x)^+ - (x - m)
 """
 
@@ -37,7 +33,6 @@ ROUNDING = 1e-16
 MAX_TERMS = 100_000  # about the square root of a + b is needed at worst
 MAX_STEPS = 200
 LAST_STEP = 1e-5  # steps are of third order: one this small against the shape is the last
-MIN_Y, MAX_Y = -700.0, 40.0  # of y; outside, x is 0 or 1
 BELOW_ONE = 1.0 - ROUNDING
 ACCURACY = 1e-12  # of the bound; the last step of Newton's method is far below it
 NEAR_ONE = 1e-14  # bounds closer to 1 cannot be distinguished
@@ -96,93 +91,6 @@ def upper_tail(a, b, x, rest, w):
 def curved(correction):
     """Divisor that turns a Newton step into one of Halley, kept near 1: far out it would creep."""
     return min(max(1.0 + correction, 0.5), 2.0)
-
-
-@compiled(inline="always")
-def normal_quantile(v):
-    """z with P(Z > z) = exp(-v) for a standard normal Z, to 0.0005: a start for other quantiles.
-
-    Abramowitz and Stegun, Handbook of Mathematical Functions, 26.2.23.
-    """
-    tail = math.exp(-v)
-    t = math.sqrt(2.0 * (v if tail <= 0.5 else -math.log(-math.expm1(-v))))
-    top, bottom = 2.515517 + t * (0.802853 + t * 0.010328), t * (0.189269 + t * 0.001308)
-    z = t - top / (1.0 + t * (1.432788 + bottom))
-    return z if tail <= 0.5 else -z
-
-
-@compiled(inline="always")
-def quantile_start(a, b, log_b, v, z):
-    """y near the upper quantile of level v.
-
-    Abramowitz and Stegun 26.5.22; where a density has a pole, the power with which a tail begins.
-    """
-    if a > 1.0 and b > 1.0:
-        p, q = 1.0 / (2.0 * a - 1.0), 1.0 / (2.0 * b - 1.0)
-        h, s = 2.0 / (p + q), (z * z - 3.0) / 6.0
-        shift = z * math.sqrt(h + s) / h - (p - q) * (s + 5.0 / 6.0 - 2.0 / (3.0 * h))
-        return math.log(a / b) + 2.0 * shift
-    log_rest = (math.log(b) + log_b - v) / b
-    if log_rest < -0.7:
-        return -log_rest
-    return min((math.log(-math.expm1(-v)) + math.log(a) + log_b) / a, 0.0)
-
-
-@compiled(inline="always")
-def upper_quantile(a, b, v, z):
-    """x with S(x) = exp(-v), then its first and second derivative by v; z = normal_quantile(v).
-
-    Halley's method on log S(y) + v, within a bracket; slopes are by y, r = dy/dv = S/w.
-    """
-    if v <= 0.0:
-        return 0.0, 0.0, 0.0
-    log_b = log_beta(a, b)
-    low, high = MIN_Y, MAX_Y
-    y = min(max(quantile_start(a, b, log_b, v, z), low), high)
-    x = 0.0
-    for _ in range(MAX_STEPS):
-        x, rest = 1.0 / (1.0 + math.exp(-y)), 1.0 / (1.0 + math.exp(y))
-        log_x = -math.log1p(math.exp(-y))
-        w = math.exp(a * log_x + b * (log_x - y) - log_b)
-        tail = upper_tail(a, b, x, rest, w)
-        if tail <= 0.0 or w == 0.0:  # far out: halve
-            low, high = (low, y) if tail <= 0.5 else (y, high)
-            step = 0.5 * (low + high) - y
-            rate = 1.0
-        else:
-            excess, hazard, slope = math.log(tail) + v, w / tail, a - (a + b) * x
-            low, high = (y, high) if excess > 0.0 else (low, y)
-            newton = excess / hazard
-            step = newton / curved(0.5 * newton * (slope + hazard))
-            rate = hazard + abs(slope) + math.sqrt((a + b) * x * rest)
-        last = abs(step) * rate <= LAST_STEP or high - low <= 1e-13
-        if not low <= y + step <= high:
-            step = 0.5 * (low + high) - y
-        y += step
-        if last:
-            break
-    return _with_slopes(a, b, y, v, log_b)
-
-
-@compiled(inline="always")
-def _with_slopes(a, b, y, v, log_b):
-    """x, dx/dv, d2x/dv2 at the solution y."""
-    x, rest = 1.0 / (1.0 + math.exp(-y)), 1.0 / (1.0 + math.exp(y))
-    log_x = -math.log1p(math.exp(-y))
-    w = math.exp(a * log_x + b * (log_x - y) - log_b)
-    if w == 0.0 or y <= MIN_Y + 1.0 or y >= MAX_Y - 1.0:
-        return (0.0 if y < 0.0 else 1.0), 0.0, 0.0
-    r, slope = math.exp(-v) / w, a - (a + b) * x
-    first = x * rest * r
-    return x, first, first * ((rest - x) * r - 1.0 - slope * r)
-
-
-@compiled
-def upper_quantiles(a, b, v, out):
-    """Quantile and slopes of every Beta(a[i], b[i]); out (states, 3)."""
-    z = normal_quantile(v)
-    for i in range(a.size):
-        out[i, 0], out[i, 1], out[i, 2] = upper_quantile(a[i], b[i], v, z)
 
 
 @compiled(inline="always")
