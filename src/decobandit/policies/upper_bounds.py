@@ -140,9 +140,11 @@ def upper_quantiles(a: Floats, b: Floats, v: float, out: Floats) -> None:
     """Quantiles x of Beta(a, b) exceeded with probability exp(-v), and slopes by v, (states, 3)."""
     from scipy.special import betainccinv, betaln, xlog1py, xlogy  # late: half a second to load
 
-    x = betainccinv(a, b, math.exp(-v))
+    tail = math.exp(-v)
+    x = betainccinv(a, b, tail)
+    x[(a == b) & (tail == 0.5)] = 0.5  # which scipy misses by 1e-8 for some a
     w = np.exp(xlogy(a, x) + xlog1py(b, -x) - betaln(a, b))  # x (1 - x) times the density
-    r = np.divide(math.exp(-v), w, out=np.zeros_like(x), where=w > 0.0)
+    r = np.divide(tail, w, out=np.zeros_like(x), where=w > 0.0)
     first = x * (1.0 - x) * r
     out[:, 0], out[:, 1] = x, first
     out[:, 2] = first * ((1.0 - 2.0 * x) * r - 1.0 - (a - (a + b) * x) * r)
