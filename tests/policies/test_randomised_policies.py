@@ -20,7 +20,7 @@ from decobandit.problem import Arm, BetaBernoulli, Problem, Reward, State
 from decobandit.problem.model import Terminal
 from decobandit.simulation import simulate
 from helpers.best_of_betas import best_probabilities
-from helpers.episodes import Floats, episodes_of, mixed
+from helpers.episodes import episodes_of, mixed
 from helpers.examples import KINDS, at_stake, random_state
 from helpers.policies import Bench, probabilities_in
 from helpers.program import deco
@@ -296,31 +296,6 @@ def test_program_evaluates_them() -> None:
 
 
 # -- priors small, large and lopsided ------------------------------------------------------------
-
-
-def compared(draws: Floats, ends: Floats) -> Any:
-    """Winners of draws of log-odds (draws, arms) in rewards `ends` (arms, 2), in exact logarithms.
-
-    A reward is compared by its nearest end, then by the logarithm of its distance from it.
-    """
-    low, span = ends[:, 0], ends[:, 1] - ends[:, 0]
-    with np.errstate(over="ignore"):
-        value = low + span / (1.0 + np.exp(-draws))
-    away = np.log(span) - np.abs(draws)  # of the distance, where p or 1 - p is small
-    rank = np.where(draws < 0.0, -1.0 / np.minimum(away, -1.0), 1.0 / np.minimum(away, -1.0))
-    return np.array(
-        [max(zip(v, r, range(len(v)), strict=True))[2] for v, r in zip(value, rank, strict=True)]
-    )
-
-
-def drawn_log_odds(a: Floats, b: Floats, number: int) -> Floats:
-    rng = np.random.default_rng(8)
-
-    def log_gamma(c: Floats) -> Floats:
-        size = (number, c.size)
-        return np.asarray(np.log(rng.standard_gamma(c + 1.0, size)) + np.log(rng.random(size)) / c)
-
-    return log_gamma(a) - log_gamma(b)
 
 
 @pytest.mark.parametrize(
