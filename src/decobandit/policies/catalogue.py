@@ -10,11 +10,11 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import entry_points
 from typing import TYPE_CHECKING
 
 from ..problem import (
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 
 GROUP = "decobandit.policies"  # of entry points
+PLACES = {DEFAULT_POLICY: "auto:AutoPolicy", **{name: at for name, (at, _) in POLICIES.items()}}
 _PLACE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 _allowed: set[str] = set()  # package.module:Class that files, databases and requests may name
 
@@ -54,8 +55,8 @@ def policy_names() -> list[str]:
     >>> "thompson" in policy_names()
     True
     """
-    ours = [DEFAULT_POLICY, *POLICIES]
-    return [*ours, *(point.name for point in _announced() if point.name not in POLICIES)]
+    others = [point.name for point in entry_points(group=GROUP) if point.name not in PLACES]
+    return [*PLACES, *others]
 
 
 def allow_policy(policy: str) -> None:
@@ -110,11 +111,9 @@ def policy_class(name: str, *, places: bool = True) -> type[Policy]:
     """
     if not isinstance(name, str):
         raise TypeError(_neither(name))
-    if name == DEFAULT_POLICY:
-        return _imported("decobandit.policies.auto:AutoPolicy", name)
-    if name in POLICIES:
-        return _imported(f"decobandit.policies.{POLICIES[name][0]}", name)
-    for point in _announced():
+    if name in PLACES:
+        return _imported(f"decobandit.policies.{PLACES[name]}", name)
+    for point in entry_points(group=GROUP):
         if point.name == name:
             return _imported(point.value, name)
     if _PLACE.fullmatch(name):
@@ -129,17 +128,12 @@ def policy_class(name: str, *, places: bool = True) -> type[Policy]:
         policy_type = _imported(name, name)
         _allowed.add(name)
         return policy_type
-    more = "; or package.module:Class" if places else ""
-    names = policy_names()
+    more, names = "; or package.module:Class" if places else "", policy_names()
     near = get_close_matches(name.lower(), names, n=1)
     meant = f"; did you mean {near[0]!r}?" if near else ""
     raise InvalidArgument(
         f"no policy is called {name!r}{meant}; known: {', '.join(names)}{more}", field="policy"
     )
-
-
-def _announced() -> Iterator[EntryPoint]:
-    yield from entry_points(group=GROUP)
 
 
 def _imported(where: str, name: str) -> type[Policy]:
@@ -237,8 +231,11 @@ def make_policies(
         else _checked(policy, context.problem)
         for policy in policies
     ]
+    for policy_type in classes:
+        if not isinstance(policy_type, Policy):
+            policy_type.check_serves(context.problem)
     made_policies = [
-        policy_type if isinstance(policy_type, Policy) else _make(policy_type, context)
+        policy_type if isinstance(policy_type, Policy) else policy_type.make(context)
         for policy_type in classes
     ]
     names = {policy for policy in policies if isinstance(policy, str)}
@@ -249,11 +246,6 @@ def make_policies(
 def picked_name(context: Context, name: str) -> str:
     """Name of the policy that is made for `name`: the one that `auto` picks, else the same."""
     return make_policies(context, [name])[0].name if name == DEFAULT_POLICY else name
-
-
-def _make(policy_type: type[Policy], context: Context) -> Policy:
-    policy_type.check_serves(context.problem)
-    return policy_type.make(context)
 
 
 def _checked(policy: object, problem: Problem) -> Policy:
