@@ -10,7 +10,8 @@ import pytest
 
 from decobandit.bounds import Episode, follow, gap
 from decobandit.bounds.episodes import Pair, retrace
-from decobandit.policies import EqualPolicy, GreedyPolicy, Policy, make_policy
+from decobandit.policies import GreedyPolicy, Policy, make_policy
+from decobandit.policies.simple import EqualPolicy
 from decobandit.prices import DualSolution, solve
 from decobandit.problem import Problem, State, Terminal
 from decobandit.simulation import World, simulate

@@ -9,14 +9,9 @@ from hypothesis import given, settings
 from decobandit import make_policy
 from decobandit.arm import OneArmValues
 from decobandit.bounds import gap
-from decobandit.policies import (
-    DecoPolicy,
-    EqualPolicy,
-    GreedyPolicy,
-    KnowledgeGradientPolicy,
-    Policy,
-    ThompsonPolicy,
-)
+from decobandit.policies import DecoPolicy, GreedyPolicy, Policy, ThompsonPolicy
+from decobandit.policies.knowledge_gradient import KnowledgeGradientPolicy
+from decobandit.policies.simple import EqualPolicy
 from decobandit.prices import solve
 from decobandit.problem import Problem, State
 from helpers.examples import KINDS, at_stake, problems

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from decobandit import DirichletCategorical, Reward, gap, make_policy
 from decobandit.evaluation import evaluate
-from decobandit.policies import DecoPolicy, IndexPolicy, KnowledgeGradientPolicy, Policy
+from decobandit.policies import DecoPolicy, IndexPolicy, Policy
 from decobandit.policies.allocation import Allotments
+from decobandit.policies.knowledge_gradient import KnowledgeGradientPolicy
 from decobandit.prices import solve
 from decobandit.problem import (
     TIE_RULES,

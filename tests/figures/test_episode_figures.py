@@ -29,7 +29,7 @@ from decobandit.figures import (
 )
 from decobandit.figures.episodes import MOST_MARKED, arm_styles, lines_of
 from decobandit.figures.palette import FRESH_COLOUR
-from decobandit.policies import EqualPolicy
+from decobandit.policies.simple import EqualPolicy
 from decobandit.prices import DualSolution, demand, solve
 from decobandit.problem import Arm, BetaBernoulli, MarkovArm, MarkovState, Problem
 from helpers.examples import KINDS

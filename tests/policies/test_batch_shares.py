@@ -8,10 +8,9 @@ from scipy.stats import beta, norm
 
 from decobandit import Arm, BetaBernoulli, Problem, Reward, Terminal, make_policy, solve
 from decobandit.arm import OneArmValues
-from decobandit.policies import KnowledgeGradientPolicy
 from decobandit.policies.allocation import distinct_arms, rounded_units
 from decobandit.policies.deco import RepricedDecoPolicy
-from decobandit.policies.knowledge_gradient import RhoPolicy
+from decobandit.policies.knowledge_gradient import KnowledgeGradientPolicy, RhoPolicy
 from decobandit.policies.thompson import ThompsonSharesPolicy, TopTwoPolicy
 from decobandit.problem import States
 from helpers.refusals import refused

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.special import bdtr, betaincc, betainccinv, betaln, rel_entr
 
-from decobandit.policies import BayesUcbPolicy, IndexPolicy, KlUcbPolicy, OgiPolicy
+from decobandit.policies import IndexPolicy, KlUcbPolicy
 from decobandit.policies.index_policy import pulls_and_good
 from decobandit.policies.kernels.index_roots import (
     interpolate,
@@ -16,7 +16,7 @@ from decobandit.policies.kernels.index_roots import (
     optimistic_indices,
     upper_tail,
 )
-from decobandit.policies.upper_bounds import Solve, upper_quantiles
+from decobandit.policies.upper_bounds import BayesUcbPolicy, OgiPolicy, Solve, upper_quantiles
 from decobandit.problem import Arm, BetaBernoulli, Problem, Reward
 
 Floats = np.ndarray

@@ -10,20 +10,16 @@ from scipy.optimize import brentq
 from scipy.special import betainc
 
 from decobandit.joint import optimum
-from decobandit.policies import (
+from decobandit.policies import GreedyPolicy, IndexPolicy, KlUcbPolicy, Policy
+from decobandit.policies.kernels.index_roots import optimistic_indices
+from decobandit.policies.simple import EqualPolicy, ExploreThenCommitPolicy
+from decobandit.policies.upper_bounds import (
     BayesUcbPolicy,
-    EqualPolicy,
-    ExploreThenCommitPolicy,
-    GreedyPolicy,
-    IndexPolicy,
-    KlUcbPolicy,
     MossPolicy,
     OgiPolicy,
-    Policy,
     Ucb1Policy,
     UcbTunedPolicy,
 )
-from decobandit.policies.kernels.index_roots import optimistic_indices
 from decobandit.problem import Arm, BetaBernoulli, Problem, Reward, State
 from decobandit.problem.kernels.layout import slab_size
 from decobandit.problem.model import Terminal

@@ -10,7 +10,8 @@ from scipy.integrate import quad
 from scipy.special import betainc
 from scipy.stats import beta as beta_law
 
-from decobandit.policies import GreedyPolicy, IdsPolicy, KnowledgeGradientPolicy, VarianceIdsPolicy
+from decobandit.policies import GreedyPolicy
+from decobandit.policies.ids import IdsPolicy, VarianceIdsPolicy
 from decobandit.policies.kernels.information import (
     best_pair,
     decide,
@@ -18,6 +19,7 @@ from decobandit.policies.kernels.information import (
     make_grid,
     make_room,
 )
+from decobandit.policies.knowledge_gradient import KnowledgeGradientPolicy
 from decobandit.problem import Arm, BetaBernoulli, Problem, Reward, State
 from helpers.episodes import episodes_of, mixed
 from helpers.examples import KINDS, random_state
@@ -184,9 +186,10 @@ def test_a_finer_grid_changes_little() -> None:
     rng = np.random.default_rng(8)
     for stage in (0, 7, 39):
         state = random_state(problem, stage, rng)
-        coarse, fine = (
-            probabilities_in(IdsPolicy(problem, points=n), stage, state) for n in (1000, 4000)
-        )
+        ids = IdsPolicy(problem)
+        coarse = probabilities_in(ids, stage, state)
+        ids.grid = make_grid(4000)
+        fine = probabilities_in(ids, stage, state)
         assert np.flatnonzero(coarse).tolist() == np.flatnonzero(fine).tolist()
         assert coarse == pytest.approx(fine, abs=2e-3)
 

@@ -21,7 +21,7 @@ from decobandit import (
     make_policy,
     simulate,
 )
-from decobandit.policies import IdsPolicy, VarianceIdsPolicy
+from decobandit.policies.ids import IdsPolicy, VarianceIdsPolicy
 from helpers.policies import probabilities_in
 from helpers.refusals import refused
 

@@ -10,12 +10,9 @@ from scipy.special import betaln
 from scipy.stats import chi2
 
 from decobandit.joint import optimum
-from decobandit.policies import (
-    IdsPolicy,
-    KnowledgeGradientPolicy,
-    ThompsonPolicy,
-    VarianceIdsPolicy,
-)
+from decobandit.policies import ThompsonPolicy
+from decobandit.policies.ids import IdsPolicy, VarianceIdsPolicy
+from decobandit.policies.knowledge_gradient import KnowledgeGradientPolicy
 from decobandit.problem import Arm, BetaBernoulli, Problem, Reward, State
 from decobandit.problem.model import Terminal
 from decobandit.simulation import simulate

@@ -18,7 +18,8 @@ from decobandit import (
     simulate,
     solve,
 )
-from decobandit.policies import REASONS, DecoPolicy, RuledPolicy, rules_of
+from decobandit.policies import REASONS, DecoPolicy, RuledPolicy
+from decobandit.policies.rules import rules_of
 from decobandit.problem import (
     DirichletCategorical,
     GammaPoisson,

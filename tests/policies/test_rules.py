@@ -18,7 +18,8 @@ from decobandit import (
     operating_characteristics,
 )
 from decobandit.figures.design_report import rule_facts
-from decobandit.policies import RuledPolicy, rules_of
+from decobandit.policies import RuledPolicy
+from decobandit.policies.rules import rules_of
 from decobandit.problem import InvalidProblem, Rules, State, States
 from decobandit.trials import create_trial
 from helpers.refusals import refused

@@ -31,8 +31,7 @@ from decobandit import (
 from decobandit.arm import OneArmValues
 from decobandit.paper.plain_oracles import dual_minimum
 from decobandit.paper.restless import CIRCULANT, hard_chains, random_chain
-from decobandit.policies import WhittlePolicy
-from decobandit.policies.restless import whittle_indices
+from decobandit.policies.restless import WhittlePolicy, whittle_indices
 from decobandit.prices import demand, dual_value, stage_market
 from decobandit.problem import State, States, problem_from_dict, problem_to_dict
 from helpers.chain_oracles import joint_value, problem_of

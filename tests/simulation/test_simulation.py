@@ -8,13 +8,8 @@ import pytest
 from decobandit import make_policy
 from decobandit.arm import OneArmValues
 from decobandit.evaluation import Evaluation
-from decobandit.policies import (
-    DecoPolicy,
-    GreedyPolicy,
-    Policy,
-    ReplannedDecoPolicy,
-    make_successor,
-)
+from decobandit.policies import DecoPolicy, GreedyPolicy, Policy, make_successor
+from decobandit.policies.deco import ReplannedDecoPolicy
 from decobandit.policies.kernels.episodes import uniform
 from decobandit.prices import solve
 from decobandit.problem import Arm, BetaBernoulli, Problem, Reward, State

@@ -34,12 +34,8 @@ if TYPE_CHECKING:
     from .comparison import BetaComparison as BetaComparison
     from .comparison import MeanComparison as MeanComparison
     from .deco import DecoPolicy as DecoPolicy
-    from .deco import ReplannedDecoPolicy as ReplannedDecoPolicy
     from .deco import RollingDecoPolicy as RollingDecoPolicy
-    from .ids import IdsPolicy as IdsPolicy
-    from .ids import VarianceIdsPolicy as VarianceIdsPolicy
     from .index_policy import IndexPolicy as IndexPolicy
-    from .knowledge_gradient import KnowledgeGradientPolicy as KnowledgeGradientPolicy
     from .names import BASELINE_POLICY as BASELINE_POLICY
     from .names import COMPARED_POLICIES as COMPARED_POLICIES
     from .names import DEFAULT_POLICY as DEFAULT_POLICY
@@ -51,23 +47,14 @@ if TYPE_CHECKING:
     from .recommendation import known_of_arm as known_of_arm
     from .recommendation import recommend as recommend
     from .recommendation import recommend_each as recommend_each
-    from .restless import WhittlePolicy as WhittlePolicy
     from .rules import REASONS as REASONS
     from .rules import RULES as RULES
     from .rules import SAME as SAME
     from .rules import RuledPolicy as RuledPolicy
     from .rules import at_least as at_least
     from .rules import at_most as at_most
-    from .rules import rules_of as rules_of
-    from .simple import EqualPolicy as EqualPolicy
-    from .simple import ExploreThenCommitPolicy as ExploreThenCommitPolicy
     from .simple import GreedyPolicy as GreedyPolicy
     from .thompson import ThompsonPolicy as ThompsonPolicy
-    from .upper_bounds import BayesUcbPolicy as BayesUcbPolicy
     from .upper_bounds import KlUcbPolicy as KlUcbPolicy
-    from .upper_bounds import MossPolicy as MossPolicy
-    from .upper_bounds import OgiPolicy as OgiPolicy
-    from .upper_bounds import Ucb1Policy as Ucb1Policy
-    from .upper_bounds import UcbTunedPolicy as UcbTunedPolicy
 
 __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

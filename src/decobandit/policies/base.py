@@ -165,26 +165,8 @@ class Policy(Shown, ABC):
         evaluation then merges such arms. Not inherited: every class declares it for itself.
     cost : Cost
         Computing cost, without the prices.
-    serves_restless : bool
-        Whether it serves arms that also move, or earn, while they are not pulled.
-    serves_drift : bool
-        Whether it serves those of them whose mean has a law in every state.
     requires : tuple of callables
         Requirements on the problem, each a sentence or None; see `requirements.py`.
-    most_ways : int
-        Maximum combinations of pending outcomes that `weigh` averages over; beyond, draws.
-    splits_index : bool
-        Whether its index is the expected reward plus the value of information.
-    at_fixed_prices : bool
-        Whether it compares the index with the prices that it was made from.
-    plans_budget : bool
-        Whether it keeps to the budget of a problem that has one.
-    plans_resources : bool
-        Whether it shares out the resources of a problem that has some.
-    is_tuned : bool
-        Whether it is tuned to its problem when it is created, which may be slow.
-    may_stop : bool
-        Whether it may stop before the horizon, or waits for outcomes: only `designs/` follow that.
 
     Examples
     --------
@@ -208,16 +190,16 @@ class Policy(Shown, ABC):
     randomised: bool = False
     symmetric: bool = False
     cost: Cost = "light"
-    most_ways: int = 256
-    splits_index: bool = False
-    at_fixed_prices: bool = False
-    plans_budget: ClassVar[bool] = False
-    plans_resources: ClassVar[bool] = False
-    may_stop: bool = False
-    is_tuned: ClassVar[bool] = False
     requires: ClassVar[tuple[Requirement, ...]] = ()
-    serves_restless: ClassVar[bool] = False
-    serves_drift: ClassVar[bool] = False
+    most_ways: int = 256  # combinations of pending outcomes that `weigh` averages over, or draws
+    splits_index: bool = False  # whether the index is expected reward plus value of information
+    at_fixed_prices: bool = False  # whether the index is compared with the prices it is made from
+    plans_budget: ClassVar[bool] = False  # whether it keeps to a budget
+    plans_resources: ClassVar[bool] = False  # whether it shares out resources
+    serves_restless: ClassVar[bool] = False  # arms that also move, or earn, while not pulled
+    serves_drift: ClassVar[bool] = False  # those of them whose mean has a law in every state
+    is_tuned: ClassVar[bool] = False  # to its problem when it is created, which may be slow
+    may_stop: bool = False  # before the horizon, or wait for outcomes: only `designs/` follow that
     selects_only: ClassVar[bool] = False  # whether it answers by its own `select` alone
 
     def __init_subclass__(cls, **options: Any) -> None:

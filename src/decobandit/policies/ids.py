@@ -30,7 +30,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from ..problem import DEFAULT_TIES, Problem, States, TieRule
-from ..support import Floats, InvalidArgument
+from ..support import Floats
 from .allocation import Random, distinct_states, drawn_arms, restricted
 from .comparison import mean_cdf, mean_points
 from .index_policy import IndexPolicy
@@ -45,7 +45,7 @@ from .kernels.information import (
 )
 from .requirements import one_pull, unknown_means
 
-MIN_GRID_POINTS = 10
+GRID_POINTS = 1000
 CHUNK = 1_000_000  # numbers at a time
 POINTS = 160  # at which laws are cut, shared by the arms,
 MIN_POINTS_PER_ARM = 24  # and no fewer than this of each
@@ -83,15 +83,9 @@ class IdsPolicy(IndexPolicy):
     randomised = True
     by_variance = False
 
-    def __init__(
-        self, problem: Problem, *, points: int = 1000, ties: TieRule = DEFAULT_TIES
-    ) -> None:
+    def __init__(self, problem: Problem, *, ties: TieRule = DEFAULT_TIES) -> None:
         super().__init__(problem, ties=DEFAULT_TIES)
-        if points < MIN_GRID_POINTS:
-            raise InvalidArgument(
-                f"points: {points} of the grid; must be at least {MIN_GRID_POINTS}", field="points"
-            )
-        self.grid = make_grid(points)
+        self.grid = make_grid(GRID_POINTS)
         self._on_grid = problem.single_binary and self.equal_rewards
         for k, group in enumerate(self.groups):  # a mean that is known is part of the base
             least, most = group.model.mean_range
@@ -107,8 +101,7 @@ class IdsPolicy(IndexPolicy):
     def probabilities(self, stage: int, states: States, rng: Random = None) -> Floats:
         if stage >= self.problem.horizon:
             return super().probabilities(stage, states, rng)
-        probabilities = self._pairs(stage, states)
-        return restricted(probabilities, states.allowed)
+        return restricted(self._pairs(stage, states), states.allowed)
 
     def values(self, stage: int, states: States, rng: Random = None) -> Floats:
         if rng is None:
@@ -116,7 +109,6 @@ class IdsPolicy(IndexPolicy):
         return drawn_arms(self.probabilities(stage, states), 1, rng).astype(float)
 
     def _pairs(self, stage: int, states: States) -> Floats:
-        """Probabilities of the two arms of every state, 0 of others, (E, K)."""
         rows, place = distinct_states(states)
         E, K = rows.stats.shape[:2]
         first, second, q = np.empty(E, np.int64), np.empty(E, np.int64), np.empty(E)

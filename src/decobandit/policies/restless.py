@@ -63,16 +63,6 @@ class WhittlePolicy(IndexPolicy):
     """Pulls the arms of largest Whittle index.
 
     Refused if an arm is not indexable, or its long-run reward depends on where it begins.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from decobandit import Chain, Problem
-    >>> from decobandit.policies import WhittlePolicy
-    >>> wear = Chain([[0.5, 0.5], [0.5, 0.5]], [[1, 0], [1, 0]], [1, 0], [1, 0])
-    >>> policy = WhittlePolicy(Problem.uniform(arms=2, horizon=5, prior=wear))
-    >>> [round(float(x), 6) for x in policy.index(0, 0, np.array([[0, 0], [0, 1]]))]
-    [0.5, 0.5]
     """
 
     name = "whittle"
