@@ -255,8 +255,6 @@ def test_ids_looks_for_bad_outcomes_where_they_earn_more(policy: type[IdsPolicy]
 def test_ids_refuses_a_best_arm_that_changes(policy: type[IdsPolicy]) -> None:
     with refused("unsupported", "policy"):
         policy(KINDS["seasonal"](5))
-    with refused("invalid_argument", "points"):
-        policy(mixed(5), points=3)
 
 
 # -- knowledge gradient -------------------------------------------------------------------------

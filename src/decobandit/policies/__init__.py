@@ -1,7 +1,7 @@
 """Policies, which choose the next arm: the protocol, one file per policy, the catalogue of names.
 
 One class per policy, for every outcome model and batch size: the protocol is `base.py`, index
-policies `index_policy.py`, batches by shares `shares.py`. Names are looked up in `catalogue.py`.
+policies `index_policy.py`. Names are looked up in `catalogue.py`.
 
 Imports `prices`, `joint` and what is below them.
 """

@@ -2,7 +2,7 @@
 
 Fixed priorities between states whose index is the price are known to fail with many arms: the
 relaxed solution pulls a part x_t(s) of the arms in each of them. DeCo keeps to these parts
-(`kernels/chain_ties.py`).
+(`kernels/index_play.py`).
 
 Whittle's index of a state is the price of a pull at which pulling and resting are equally good in
 the long run, by the average reward per stage; Whittle, Restless bandits, 1988. It is defined where
