@@ -74,36 +74,21 @@ class Rows(NamedTuple):
 
 @compiled
 def windows(grid, a, b, log_beta, first, last):
-    """Panels of every posterior whose density is not negligible."""
-    N = grid.half.shape[0]
+    """Panels of every posterior whose density is not negligible; those with the mode are."""
     for u in range(a.shape[0]):
         x, y = a[u] - 0.5, b[u] - 0.5
-        # log-odds rise along the edges; from the mode outward densities fall
         odds = math.log(max(x, 1e-300) / max(y, 1e-300))
-        low, high = 0, N
-        while high - low > 1:
-            middle = (low + high) // 2
-            if grid.edge_p[middle] - grid.edge_q[middle] > odds:
-                high = middle
-            else:
-                low = middle
-        while low > 0 and (
-            _log_density(grid.edge_p[low], grid.edge_q[low], x, y, log_beta[u]) > NEGLIGIBLE_LOG
-        ):
-            low -= 1
-        while high < N and (
-            _log_density(grid.edge_p[high], grid.edge_q[high], x, y, log_beta[u]) > NEGLIGIBLE_LOG
-        ):
-            high += 1
-        first[u], last[u] = low, high
-
-
-@compiled(inline="always")
-def _log_density(log_p, log_q, x, y, log_beta):
-    """x log p + y log q - log B(a, b), with 0 log 0 = 0."""
-    one = 0.0 if x == 0.0 else x * log_p
-    two = 0.0 if y == 0.0 else y * log_q
-    return one + two - log_beta
+        first[u], last[u], before = -1, 0, False
+        for k in range(grid.half.shape[0]):  # log-odds rise along the edges
+            p, q = grid.edge_p[k + 1], grid.edge_q[k + 1]
+            # x log p + y log q - log B(a, b), with 0 log 0 = 0
+            log_density = (0.0 if x == 0.0 else x * p) + (0.0 if y == 0.0 else y * q) - log_beta[u]
+            after = log_density > NEGLIGIBLE_LOG
+            mode = p - q > odds >= grid.edge_p[k] - grid.edge_q[k]
+            if before or after or mode:
+                first[u] = k if first[u] < 0 else first[u]
+                last[u] = k + 1
+            before = after
 
 
 @compiled(fastmath=QUICK)
