@@ -16,8 +16,7 @@ Notations
     a, b      posterior of the better outcome: its mean reward is low + span p, p ~ Beta(a, b)
     log_beta  log B(a, b)
     x         the cut; logs and slopes: log x and log (1 - x), and the size of their derivatives
-    keys      decide between equal rewards: how far a draw is from the end of the rewards that it
-              was rounded to, by `key`; random, and next to nothing, where the reward does not vary
+    keys      random: decide between rewards that are equal, or rounded to the same number
 
 Thompson sampling played by bins, where all arms have the same rewards: one uniform per stage.
 
@@ -47,7 +46,6 @@ from ...support.kernels.compiled import compiled
 from .episodes import pull, uniform
 
 NEGLIGIBLE_LOG = -46.0  # log of 1e-20
-SURE_KEY = 1e-15  # below the keys of all arms that vary: logs of draws are above -4e13
 LIKELY_BIN = 0.25  # probability from which on rejection from the whole distribution is used
 FLAT_BIN = 0.5  # fall of the log density over a bin up to which a constant bounds it well
 LARGE_COUNTS = 1e5  # a + b above which log B(a, b) has lost the digits that a density needs
@@ -77,27 +75,16 @@ def log_gamma(a, rng):
     return math.log(gamma(a + 1.0, rng)) + math.log(1.0 - rng.random()) / a
 
 
-@compiled
-def key(log_odds, span):
-    """Grows with the distance span p from the lower end, or -span (1 - p) from the upper one.
-
-    -1 / log of the distance, which is below 1: above any key of an arm that does not vary at the
-    lower end, below it at the upper end.
-    """
-    log_distance = min(math.log(span) - abs(log_odds), -1.0)
-    return -1.0 / log_distance if log_odds < 0.0 else 1.0 / log_distance
-
-
 @compiled(inline="always")
 def draw(a, b, low, span, rng):
     """The mean reward of one draw from Beta(a, b), and its key."""
     if span == 0.0:
-        return low, SURE_KEY * (rng.random() - 0.5)
+        return low, rng.random()
     if a >= 1.0 and b >= 1.0:
         x = gamma(a, rng)
         return low + span * (x / (x + gamma(b, rng))), 0.0
     log_odds = log_gamma(a, rng) - log_gamma(b, rng)
-    return low + span * (1.0 / (1.0 + math.exp(-log_odds))), key(log_odds, span)
+    return low + span * (1.0 / (1.0 + math.exp(-log_odds))), rng.random()
 
 
 @compiled(inline="always")
