@@ -21,7 +21,6 @@ from decobandit.policies.deco import values_of_arms
 from decobandit.problem import States
 from helpers.batch_oracles import allocations, random_problem, unit_values
 from helpers.best_of_betas import best_probabilities
-from helpers.policies import allotted
 from helpers.program import deco as run_deco
 from helpers.refusals import refused
 
@@ -170,9 +169,6 @@ def test_random_ties_of_many_states_are_uniform() -> None:
     given = policy.allocate_many(0, States.initial(SINGLE, 6000), np.random.default_rng(6))
     assert np.all(given.sum(axis=1) == 2)
     assert np.all(np.abs(given.mean(axis=0) - 0.5) < 4.5 * 0.5 / np.sqrt(6000))
-    chances = allotted(policy, 0, State.fresh(4))
-    assert len(chances) == 6
-    assert all(chance == pytest.approx(1 / 6) for _, chance in chances)
 
 
 def test_a_policy_of_ones_own_is_asked_state_by_state() -> None:

@@ -16,7 +16,8 @@ Notations
     a, b      posterior of the better outcome: its mean reward is low + span p, p ~ Beta(a, b)
     log_beta  log B(a, b)
     x         the cut; logs and slopes: log x and log (1 - x), and the size of their derivatives
-    keys      random: decide between rewards that are equal, or rounded to the same number
+    keys      random: decide between equal rewards; rounded ones are above the lower end, and below
+              the upper one, of what is certain
 
 Thompson sampling played by bins, where all arms have the same rewards: one uniform per stage.
 
@@ -79,12 +80,12 @@ def log_gamma(a, rng):
 def draw(a, b, low, span, rng):
     """The mean reward of one draw from Beta(a, b), and its key."""
     if span == 0.0:
-        return low, rng.random()
+        return low, -rng.random()
     if a >= 1.0 and b >= 1.0:
         x = gamma(a, rng)
         return low + span * (x / (x + gamma(b, rng))), 0.0
-    log_odds = log_gamma(a, rng) - log_gamma(b, rng)
-    return low + span * (1.0 / (1.0 + math.exp(-log_odds))), rng.random()
+    log_odds, u = log_gamma(a, rng) - log_gamma(b, rng), rng.random()
+    return low + span * (1.0 / (1.0 + math.exp(-log_odds))), u if log_odds < 0.0 else -1.0 - u
 
 
 @compiled(inline="always")
