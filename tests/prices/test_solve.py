@@ -299,3 +299,12 @@ def test_the_level_of_long_price_paths_is_searched_first(
     duals = [dual_value(problem, best.prices + level).value for level in levels]
     assert state.upper == pytest.approx(dual_value(problem, found).value, rel=1e-12)
     assert state.upper <= min(duals) * (1.0 + 1e-3)
+
+
+@pytest.mark.parametrize("horizon", [40, 300])
+def test_a_search_of_one_call_has_both_bounds(horizon: int) -> None:
+    """One round is made in any case, after a coarse start, too."""
+    solution = solve(Problem.uniform(arms=5, horizon=horizon), max_calls=1)
+    assert 0.0 < solution.lower_bound <= solution.upper_bound <= horizon
+    assert solution.stopped is not None
+    assert "max_calls" in solution.stopped

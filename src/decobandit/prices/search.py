@@ -360,15 +360,16 @@ def minimise(search: Search, start: Floats, tol: float, most_calls: int) -> None
     def ended() -> bool:
         return search.done(tol) or search.calls >= most_calls
 
-    while not ended():
+    while True:
         before = search.gap
         flows = rounds(search, start, tol, most_calls)
         for way in (_descend, _solve_whole):
             if not ended():
                 flows += way(search, tol, most_calls)
+        if ended():
+            break
         if search.market.stages <= MASTER_STAGES:
-            if not ended():
-                _mix(search, flows, tol, most_calls)
+            _mix(search, flows, tol, most_calls)
             break
         if search.gap > 0.9 * before:
             search.stopped = (
