@@ -28,7 +28,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property, lru_cache, partial
-from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -48,7 +47,6 @@ PANEL_WIDTH = 4.0  # standard deviations of the sharpest posterior
 END_PANELS = 30  # by which the ends are refined, each a third of the one before
 CHUNK_STATES = 50_000  # joint states at a time: bounds the memory of rows
 STATES_PER_THREAD = 2_000
-MAX_NODES = 3_000_000  # of rows in memory, 96 MB; beyond, rows are computed again
 KEY_MULTIPLIER = 1_000_003
 HALVINGS_OF_DIFFERENCES = 40  # of an interval of some standard deviations
 CONTROL_POINTS = 1000  # quantiles that stand for the law of control
@@ -121,8 +119,6 @@ class BetaComparison:
         self.prior_of_arm = prior_of_arm.reshape(-1)
         self.margin = margin / abs(factor)
         self.total = problem.horizon * problem.pulls_per_stage
-        self._lock = Lock()
-        self._clear()
         self._last_best = (np.zeros(0, np.int64), np.zeros((0, self.alpha.size), np.int64), priors)
 
     def best(self, states: States) -> Floats:
@@ -162,8 +158,7 @@ class BetaComparison:
         probabilities = np.zeros(shape)
         for begin in range(0, len(codes), CHUNK_STATES):
             part = slice(begin, begin + CHUNK_STATES)
-            with self._lock:
-                place, rows = np.ascontiguousarray(self._places(codes[part])), self._rows
+            place, rows = self._rows(codes[part])
             work = partial(kernel, self.grid, rows)
             out = probabilities[part]
             in_parts(len(place), STATES_PER_THREAD, partial(_fill, work, place, out))
@@ -176,55 +171,29 @@ class BetaComparison:
         codes = (n * (n + 1) // 2 + good) * len(self.priors) + self.prior_of_arm
         return codes if allowed is None else np.where(allowed, codes, -1)
 
-    def _places(self, codes: Ints) -> Ints:
-        """Rows of all arms in all states, (E, K); missing ones are filled. -1 where the code is."""
-        place = self._rows_of(codes)
-        missing = (place < 0) & (codes >= 0)
-        if missing.any():
-            if self._used[0] > MAX_NODES:
-                self._clear()
-                missing = codes >= 0
-            self._add(np.unique(codes[missing]))
-            place = self._rows_of(codes)
-        return place
-
-    def _rows_of(self, codes: Ints) -> Ints:
-        if self._codes.size == 0:
-            return np.full(codes.shape, -1, np.int64)
-        at = np.asarray(np.searchsorted(self._codes, codes)).clip(max=self._codes.size - 1)
-        return np.where(self._codes[at] == codes, self._number[at], -1)
-
-    def _clear(self) -> None:
-        none, nodes = np.zeros(0, np.int64), np.zeros(0)
-        self._codes, self._number = none, none  # sorted codes, and the row of each
-        self._rows = Rows(none, none, none, nodes, nodes, none, none, none, nodes, nodes)
-        self._used = [0, 0]  # nodes, and shifted ones
-
-    def _add(self, codes: Ints) -> None:
+    def _rows(self, codes: Ints) -> tuple[Ints, Rows]:
+        """Rows of all arms in all states, (E, K), and what is in them; -1 where the code is."""
         from scipy.special import betaln  # late: trials do not need scipy
 
-        state, prior = np.divmod(codes, len(self.priors))
+        distinct, place = np.unique(codes, return_inverse=True)
+        left_out = int(distinct.size and distinct[0] < 0)
+        place = place.reshape(codes.shape) - left_out
+        state, prior = np.divmod(distinct[left_out:], len(self.priors))
         n = ((np.sqrt(8.0 * state + 1.0) - 1.0) / 2.0 + 1e-9).astype(np.int64)
         good = state - n * (n + 1) // 2
         a, b = self.priors[prior, 0] + good, self.priors[prior, 1] + (n - good)
-        log_beta, begin = betaln(a, b), self._codes.size
-        windows = np.empty((4, a.size), np.int64)
+        log_beta, windows = betaln(a, b), np.empty((4, a.size), np.int64)
         kernels.windows(self.grid, a, b, log_beta, *windows[:2])
         kernels.shifted_windows(self.grid, *windows)
         fields: list[npt.NDArray[Any]] = []
-        for i, (first, last) in enumerate((windows[:2], windows[2:])):  # at nodes; with the margin
-            old, size, used = self._rows[5 * i : 5 * i + 5], (last - first) * NODES, self._used[i]
-            self._used[i] += int(size.sum())
-            new = first, last, used + np.cumsum(size) - size
-            fields += [np.append(*pair) for pair in zip(old[:3], new, strict=True)]
-            fields += [_grown(nodes, used, self._used[i]) for nodes in old[3:]]
+        for first, last in (windows[:2], windows[2:]):  # at nodes; with the margin
+            end = np.cumsum(last - first) * NODES
+            room = np.empty((2, int(end[-1]) if end.size else 0))
+            fields += [first, last, end - (last - first) * NODES, *room]
         rows = Rows(*fields)
-        kernels.fill(self.grid, a, b, log_beta, rows, begin)
-        kernels.fill_shifted(self.grid, rows, begin, begin + a.size)
-        numbers = np.append(self._number, np.arange(begin, begin + a.size))
-        joined = np.append(self._codes, codes)
-        order = np.argsort(joined)
-        self._codes, self._number, self._rows = joined[order], numbers[order], rows
+        kernels.fill(self.grid, a, b, log_beta, rows)
+        kernels.fill_shifted(self.grid, rows)
+        return place, rows
 
     @cached_property
     def grid(self) -> Grid:
@@ -254,15 +223,6 @@ def _row_keys(codes: Ints) -> Ints:
     for column in codes.T:
         keys = keys * KEY_MULTIPLIER + column
     return keys
-
-
-def _grown(nodes: npt.NDArray[Any], used: int, needed: int) -> npt.NDArray[Any]:
-    """Return the nodes with enough capacity; it grows by doubling."""
-    if needed <= nodes.size:
-        return nodes
-    wide = np.empty(max(needed, 2 * nodes.size))
-    wide[:used] = nodes[:used]
-    return wide
 
 
 def _grid(edges: Floats, margin: float) -> Grid:

@@ -58,7 +58,7 @@ class Grid(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Posteriors on the grid: U rows, then unused capacity."""
+    """Posteriors on the grid."""
 
     first: Ints  # (U,) first panel of the window
     last: Ints  # (U,) one after the last
@@ -92,17 +92,16 @@ def windows(grid, a, b, log_beta, first, last):
 
 
 @compiled(fastmath=QUICK)
-def fill(grid, a, b, log_beta, rows, begin):
-    """Mass and distribution function of posteriors at the nodes of their windows; rows begin.."""
+def fill(grid, a, b, log_beta, rows):
+    """Mass and distribution function of posteriors at the nodes of their windows."""
     Q = grid.integral.shape[0]
     density = np.empty(Q)
-    for e in range(a.shape[0]):
-        u = begin + e
-        x, y, at, total = a[e] - 0.5, b[e] - 0.5, rows.start[u], 0.0
+    for u in range(a.shape[0]):
+        x, y, at, total = a[u] - 0.5, b[u] - 0.5, rows.start[u], 0.0
         for k in range(rows.first[u], rows.last[u]):
             for i in range(Q):
                 j = k * Q + i
-                density[i] = math.exp(x * grid.log_p[j] + y * grid.log_q[j] - log_beta[e])
+                density[i] = math.exp(x * grid.log_p[j] + y * grid.log_q[j] - log_beta[u])
                 rows.mass[at + i] = density[i] * grid.weight[j]
             for i in range(Q):
                 part = 0.0
@@ -127,10 +126,10 @@ def shifted_windows(grid, first, last, shifted_first, shifted_last):
 
 
 @compiled(fastmath=QUICK)
-def fill_shifted(grid, rows, begin, end):
-    """F at the nodes plus the margin, and that less F, of rows begin..end-1."""
+def fill_shifted(grid, rows):
+    """F at the nodes plus the margin, and that less F."""
     Q = grid.integral.shape[0]
-    for u in range(begin, end):
+    for u in range(rows.first.shape[0]):
         at = rows.shifted_start[u]
         for j in range(rows.shifted_first[u] * Q, rows.shifted_last[u] * Q):
             k, value = grid.panel[j], 0.0
