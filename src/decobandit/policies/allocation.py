@@ -266,16 +266,16 @@ def check_pulls(policy: str, problem: Problem, stage: int, pulls: Ints) -> None:
 def mean_values(
     model: ArmModel, values: Callable[[Floats], Floats], stats: Floats, pending: Counts
 ) -> Floats:
-    """`values` (..., width) -> (...), on average once all pending outcomes (E,) are known; (E,)."""
+    """Average `values` (..., width) -> (..., columns) over all pending outcomes (E,), (E, columns).
+
+    There may be no axis of columns.
+    """
     both = np.column_stack([pending, stats])
     rows, place = np.unique(both, axis=0, return_inverse=True)
-    means, counts = np.empty(len(rows)), rows[:, 1:]
-    for count in np.unique(rows[:, 0]).astype(int):
+    counts, parts, order = rows[:, 1:], list[Floats](), list[Ints]()
+    for count in np.unique(rows[:, 0]).astype(int).tolist():
         rows_of_count = np.flatnonzero(rows[:, 0] == count)
-        if count == 0:
-            means[rows_of_count] = values(counts[rows_of_count])
-            continue
-        ways = comb(int(count) + model.width - 1, int(count)) if model.finite else 100  # about
+        ways = comb(count + model.width - 1, count) if model.finite else 100  # about
         if ways > MAX_POSSIBILITIES:
             raise Unsupported(
                 f"{model.word} arms: {count} pending outcomes may be {ways:,} things, more than "
@@ -283,13 +283,17 @@ def mean_values(
             )
         # states of an arm's own are merged by `ahead` if they are asked for one by one
         size = 1 if model.ordered else max(1, CHUNK_NUMBERS // (model.width * ways))
+        size = size if count else len(rows)
         for begin in range(0, len(rows_of_count), size):
-            part = rows_of_count[begin : begin + size]
-            law = model.ahead(
-                counts[part], count, MAX_POSSIBILITIES if model.finite else sys.maxsize
-            )
+            order.append(rows_of_count[begin : begin + size])
+            if count == 0:
+                parts.append(values(counts[order[-1]]))
+                continue
+            most = MAX_POSSIBILITIES if model.finite else sys.maxsize
+            law = model.ahead(counts[order[-1]], count, most)
             assert law is not None  # refused above
-            means[part] = (law[0] * values(law[1])).sum(axis=-1)
+            parts.append(np.einsum("ej,ej...->e...", law[0], values(law[1])))
+    means = np.concatenate(parts)[np.argsort(np.concatenate(order))]
     return np.asarray(means[place.reshape(-1)])
 
 

@@ -70,7 +70,7 @@ from ..problem import (
     remaining_problem,
 )
 from ..support import Cache, Floats, Ints, InvalidArgument
-from .allocation import EPISODES_PER_THREAD, ArmIndex, Random, distinct_arms, in_parts
+from .allocation import EPISODES_PER_THREAD, Random, distinct_arms, in_parts, mean_values
 from .base import Context, Policy
 from .index_policy import IndexPolicy
 from .kernels.batches import share_each
@@ -224,17 +224,6 @@ class DecoPolicy(IndexPolicy):
             return np.asarray(super().values(stage, States.of(self.problem, [state]))[0])
         return super().indices(stage, state)
 
-    def arm_index(self, stage: int, group: int, stats: Stats) -> ArmIndex:
-        if not (self.problem.single_binary and self.splits_index):
-            return super().arm_index(stage, group, stats)
-        terms = self._terms(stage, group, stats)
-        return ArmIndex(
-            terms.index,
-            expected_reward=terms.expected_reward,
-            value_of_information=terms.value_of_information,
-            price=self.price(stage),
-        )
-
     # -- batches ------------------------------------------------------------------------------
 
     def unit_indices(self, stage: int, group: int, stats: Floats) -> Floats:
@@ -295,19 +284,9 @@ def values_of_arms(problem: Problem, parts: Sequence[Floats], lookup: Lookup) ->
     values = []
     for k, stats in enumerate(parts):
         model = problem.groups[k].model
-        missing = (-model.pulls(stats) % problem.unit).astype(np.int64)
-        if not model.counts_good or not missing.any():
-            values.append(lookup(k, stats))
-            continue
-        averages = np.empty(len(stats), dtype=object)
-        for count in np.unique(missing).tolist():
-            rows = np.flatnonzero(missing == count)
-            law = model.ahead(stats[rows], count, problem.unit)
-            assert law is not None  # fewer than a unit are missing
-            weights, ahead = law
-            columns = lookup(k, ahead.reshape(-1, model.width)).reshape(*weights.shape, -1)
-            averages[rows] = list((weights[..., None] * columns).sum(axis=1))
-        values.append(np.stack(averages.tolist()))
+        units = problem.unit if model.counts_good else 1
+        missing = -model.pulls(stats).astype(np.int64) % units
+        values.append(mean_values(model, partial(lookup, k), stats, missing))
     return np.concatenate(values)
 
 
@@ -452,10 +431,7 @@ class RepricedDecoPolicy(DecoPolicy):
         """Evaluate the dual function of the remaining stages in the episodes of `where`."""
         relaxation = self._values_at(code)
 
-        def lookup(k: int, stats: Floats) -> Floats:
-            return relaxation.values_of(stage, k, stats)[:, None]
-
-        values = values_of_arms(self.problem, parts, lookup)[:, 0]
+        values = values_of_arms(self.problem, parts, partial(relaxation.values_of, stage))
         left = self.problem.pulls[stage:] @ self.family[code, stage:]
         return np.asarray(values[where].sum(axis=1) + float(left))
 
