@@ -45,7 +45,8 @@ MIN_PRIOR = 0.25
 NODES = 16
 PANEL_WIDTH = 4.0  # standard deviations of the sharpest posterior
 END_PANELS = 30  # by which the ends are refined, each a third of the one before
-CHUNK_STATES = 50_000  # joint states at a time: bounds the memory of rows
+CHUNK_STATES = 50_000  # joint states whose P(best) is kept
+MAX_NODES = 24_000_000  # of all rows, if no two were equal: 770 MB
 STATES_PER_THREAD = 2_000
 KEY_MULTIPLIER = 1_000_003
 HALVINGS_OF_DIFFERENCES = 40  # of an interval of some standard deviations
@@ -156,9 +157,10 @@ class BetaComparison:
 
     def _by_chunk(self, kernel: Any, codes: Ints, shape: tuple[int, ...]) -> Floats:
         probabilities = np.zeros(shape)
-        for begin in range(0, len(codes), CHUNK_STATES):
-            part = slice(begin, begin + CHUNK_STATES)
-            place, rows = self._rows(codes[part])
+        size = max(1, MAX_NODES // (codes.shape[1] * self.grid.weight.size))
+        for begin in range(0, len(codes), size):
+            part = slice(begin, begin + size)
+            place, rows = self._rows(codes[part], kernel is not kernels.best)
             work = partial(kernel, self.grid, rows)
             out = probabilities[part]
             in_parts(len(place), STATES_PER_THREAD, partial(_fill, work, place, out))
@@ -171,7 +173,7 @@ class BetaComparison:
         codes = (n * (n + 1) // 2 + good) * len(self.priors) + self.prior_of_arm
         return codes if allowed is None else np.where(allowed, codes, -1)
 
-    def _rows(self, codes: Ints) -> tuple[Ints, Rows]:
+    def _rows(self, codes: Ints, margin: bool) -> tuple[Ints, Rows]:
         """Rows of all arms in all states, (E, K), and what is in them; -1 where the code is."""
         from scipy.special import betaln  # late: trials do not need scipy
 
@@ -182,17 +184,12 @@ class BetaComparison:
         n = ((np.sqrt(8.0 * state + 1.0) - 1.0) / 2.0 + 1e-9).astype(np.int64)
         good = state - n * (n + 1) // 2
         a, b = self.priors[prior, 0] + good, self.priors[prior, 1] + (n - good)
-        log_beta, windows = betaln(a, b), np.empty((4, a.size), np.int64)
-        kernels.windows(self.grid, a, b, log_beta, *windows[:2])
-        kernels.shifted_windows(self.grid, *windows)
-        fields: list[npt.NDArray[Any]] = []
-        for first, last in (windows[:2], windows[2:]):  # at nodes; with the margin
-            end = np.cumsum(last - first) * NODES
-            room = np.empty((2, int(end[-1]) if end.size else 0))
-            fields += [first, last, end - (last - first) * NODES, *room]
-        rows = Rows(*fields)
+        log_beta, (first, last) = betaln(a, b), np.empty((2, a.size), np.int64)
+        kernels.windows(self.grid, a, b, log_beta, first, last)
+        nodes, shifted = self.grid.weight.size, self.grid.weight.size if margin else 0
+        below, between = np.zeros((2, a.size, nodes)), np.zeros((2, a.size, shifted))
+        rows = Rows(first, last, *below, *between)
         kernels.fill(self.grid, a, b, log_beta, rows)
-        kernels.fill_shifted(self.grid, rows)
         return place, rows
 
     @cached_property

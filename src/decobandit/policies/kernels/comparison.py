@@ -62,14 +62,13 @@ class Rows(NamedTuple):
 
     first: Ints  # (U,) first panel of the window
     last: Ints  # (U,) one after the last
-    start: Ints  # (U,) of its nodes in mass and below
-    mass: Floats
-    below: Floats
-    shifted_first: Ints  # (U,) first panel whose nodes, plus the margin, come into the window
-    shifted_last: Ints  # (U,) one after the last, or after the window
-    shifted_start: Ints  # (U,) of the nodes of panels shifted_first..shifted_last-1
-    shifted: Floats  # F at these nodes plus the margin
-    between: Floats  # that, less F at the nodes
+    mass: Floats  # (U, N Q) f times weight at the nodes: 0 outside the window
+    below: Floats  # (U, N Q) F at the nodes: 0 before the window, 1 after it
+    shifted: Floats  # (U, N Q) F at the nodes plus the margin; (U, 0) for `best`
+    between: Floats  # (U, N Q) that, less F at the nodes; likewise
+
+
+# -- beta laws ----------------------------------------------------------------------------------
 
 
 @compiled
@@ -93,107 +92,57 @@ def windows(grid, a, b, log_beta, first, last):
 
 @compiled(fastmath=QUICK)
 def fill(grid, a, b, log_beta, rows):
-    """Mass and distribution function of posteriors at the nodes of their windows."""
+    """Mass and distribution functions of posteriors; rows.mass and rows.below are zero before."""
     Q = grid.integral.shape[0]
     density = np.empty(Q)
     for u in range(a.shape[0]):
-        x, y, at, total = a[u] - 0.5, b[u] - 0.5, rows.start[u], 0.0
-        for k in range(rows.first[u], rows.last[u]):
+        x, y, total = a[u] - 0.5, b[u] - 0.5, 0.0
+        mass, below, first, last = rows.mass[u], rows.below[u], rows.first[u], rows.last[u]
+        for k in range(first, last):
             for i in range(Q):
                 j = k * Q + i
                 density[i] = math.exp(x * grid.log_p[j] + y * grid.log_q[j] - log_beta[u])
-                rows.mass[at + i] = density[i] * grid.weight[j]
+                mass[j] = density[i] * grid.weight[j]
             for i in range(Q):
                 part = 0.0
                 for m in range(Q):
                     part += grid.integral[i, m] * density[m]
-                rows.below[at + i] = total + grid.half[k] * part
+                below[k * Q + i] = total + grid.half[k] * part
             for i in range(Q):
-                total += rows.mass[at + i]
-            at += Q
-
-
-@compiled
-def shifted_windows(grid, first, last, shifted_first, shifted_last):
-    """Panels in a window, and those whose nodes come into it when the margin is added."""
-    Q = grid.integral.shape[0]
-    for u in range(first.shape[0]):
-        # nodes in order have targets in order
-        node = np.searchsorted(grid.panel, first[u], side="left")
-        shifted_first[u] = min(node // Q, first[u])
-        node = np.searchsorted(grid.panel, last[u], side="left")
-        shifted_last[u] = max((node + Q - 1) // Q, last[u])
-
-
-@compiled(fastmath=QUICK)
-def fill_shifted(grid, rows):
-    """F at the nodes plus the margin, and that less F."""
-    Q = grid.integral.shape[0]
-    for u in range(rows.first.shape[0]):
-        at = rows.shifted_start[u]
-        for j in range(rows.shifted_first[u] * Q, rows.shifted_last[u] * Q):
+                total += mass[k * Q + i]
+        below[last * Q :] = 1.0
+        for j in range(rows.shifted.shape[1]):
             k, value = grid.panel[j], 0.0
-            if k >= rows.last[u]:
+            if k >= last:
                 value = 1.0
-            elif k >= rows.first[u]:
-                node = rows.start[u] + (k - rows.first[u]) * Q
+            elif k >= first:
                 for i in range(Q):
-                    value += grid.shift[j, i] * rows.below[node + i]
-            value = min(max(value, 0.0), 1.0)
-            here = j - rows.first[u] * Q
-            rows.shifted[at] = value
-            low = 0.0 if here < 0 else 1.0
-            if 0 <= here < (rows.last[u] - rows.first[u]) * Q:
-                low = rows.below[rows.start[u] + here]
-            rows.between[at] = max(value - low, 0.0)
-            at += 1
-
-
-# -- beta laws ----------------------------------------------------------------------------------
+                    value += grid.shift[j, i] * below[k * Q + i]
+            rows.shifted[u, j] = min(max(value, 0.0), 1.0)
+            rows.between[u, j] = max(rows.shifted[u, j] - below[j], 0.0)
 
 
 @compiled(inline="always")
-def _integrate(rows, arms, rival, begin, end, factor, start, first, before, after, total):
+def _integrate(rows, arms, rival, begin, end, factor, before, after, total):
     """Integrals of f of every arm times a factor of all other arms and of a rival: total (R,).
 
-    arms (R,), rival: rows; a negative rival is none. factor, start, first: at the nodes of windows
-    that begin at or before `begin`; from the last panel of an arm on its factor is 1. The factors
-    of all other arms are those of the arms before times those of the arms after.
+    arms (R,), rival: rows; a negative rival is none. factor (U, N Q); begin, end: nodes. The
+    factors of all other arms are those of the arms before times those of the arms after.
     """
-    R, Q = arms.shape[0], after.shape[0]
-    for r in range(R):
-        total[r] = 0.0
-    for k in range(begin, end):
-        if rival >= 0 and k < rows.last[rival]:
-            at = start[rival] + (k - first[rival]) * Q
-            for i in range(Q):
-                after[i] = factor[at + i]
-        else:
-            for i in range(Q):
-                after[i] = 1.0
-        for i in range(Q):
-            before[0, i] = 1.0
-        for r in range(R - 1):
-            if k < rows.last[arms[r]]:
-                at = start[arms[r]] + (k - first[arms[r]]) * Q
-                for i in range(Q):
-                    before[r + 1, i] = before[r, i] * factor[at + i]
-            else:
-                for i in range(Q):
-                    before[r + 1, i] = before[r, i]
-        for r in range(R - 1, -1, -1):
-            u = arms[r]
-            if k >= rows.last[u]:
-                continue
-            if k >= rows.first[u]:
-                at, part = rows.start[u] + (k - rows.first[u]) * Q, 0.0
-                for i in range(Q):
-                    part += rows.mass[at + i] * before[r, i] * after[i]
-                total[r] += part
-            if r > 0:
-                at = start[u] + (k - first[u]) * Q
-                for i in range(Q):
-                    after[i] *= factor[at + i]
+    R, n = arms.shape[0], end - begin
+    for i in range(n):
+        before[0, i] = 1.0
+        after[i] = factor[rival, begin + i] if rival >= 0 else 1.0
+    for r in range(R - 1):
+        own = factor[arms[r]]
+        for i in range(n):
+            before[r + 1, i] = before[r, i] * own[begin + i]
+    for r in range(R - 1, -1, -1):
+        part, mass, own = 0.0, rows.mass[arms[r]], factor[arms[r]]
+        for i in range(n):
+            part += mass[begin + i] * before[r, i] * after[i]
+            after[i] *= own[begin + i]
+        total[r] = part
 
 
 @compiled(fastmath=QUICK)
@@ -202,8 +151,8 @@ def best(grid, rows, place, probability):
 
     They add up to 1: the arm whose window ends last, mostly the likeliest one, has the remainder.
     """
-    Q, (E, K) = grid.integral.shape[0], place.shape
-    before, after, total = np.empty((K, Q)), np.empty(Q), np.empty(K)
+    Q, M, (E, K) = grid.integral.shape[0], grid.weight.shape[0], place.shape
+    before, after, total = np.empty((K, M)), np.empty(M), np.empty(K)
     arms, position = np.empty(K, np.int64), np.empty(K, np.int64)
     for e in range(E):
         likeliest, begin, top, second = -1, 0, -1, -1
@@ -223,20 +172,9 @@ def best(grid, rows, place, probability):
             if a != likeliest and place[e, a] >= 0 and rows.last[place[e, a]] > begin:
                 arms[number], position[number] = place[e, a], a
                 number += 1
-        _integrate(
-            rows,
-            arms[:number],
-            place[e, likeliest],
-            begin,
-            second,
-            rows.below,
-            rows.start,
-            rows.first,
-            before,
-            after,
-            total,
-        )
-        left = 1.0
+        left, end = 1.0, max(begin, second) * Q
+        rival = place[e, likeliest]
+        _integrate(rows, arms[:number], rival, begin * Q, end, rows.below, before, after, total)
         for r in range(number):
             probability[e, position[r]] = min(total[r], left)
             left -= probability[e, position[r]]
@@ -247,53 +185,37 @@ def best(grid, rows, place, probability):
 def better(control, grid, rows, place, probability):
     """P(p_a > p_control + margin) of the arms that are not left out, (E, K).
 
-    1 - the integral of f_c F_a(x + margin): F_a is 0 below the shifted window, 1 above it.
+    1 - the integral of f_c F_a(x + margin).
     """
     Q, (E, K) = grid.integral.shape[0], place.shape
     for e in range(E):
         u = place[e, control]
+        mass = rows.mass[u]
         for a in range(K):
-            v, total = place[e, a], 0.0
-            if a != control and v >= 0:
-                for k in range(rows.first[u], min(rows.last[u], rows.shifted_last[v])):
-                    at = rows.start[u] + (k - rows.first[u]) * Q
-                    if k < rows.shifted_first[v]:
-                        for i in range(Q):
-                            total += rows.mass[at + i]
-                    else:
-                        other = rows.shifted_start[v] + (k - rows.shifted_first[v]) * Q
-                        for i in range(Q):
-                            total += rows.mass[at + i] * (1.0 - rows.shifted[other + i])
+            total = 0.0
+            if a != control and place[e, a] >= 0:
+                shifted = rows.shifted[place[e, a]]
+                for j in range(rows.first[u] * Q, rows.last[u] * Q):
+                    total += mass[j] * (1.0 - shifted[j])
             probability[e, a] = min(max(total, 0.0), 1.0)
 
 
 @compiled(fastmath=QUICK)
 def alike(grid, rows, place, probability):
     """P(largest - least < margin) over the arms that are not left out, (E,)."""
-    Q, (E, K) = grid.integral.shape[0], place.shape
-    before, after, total = np.empty((K, Q)), np.empty(Q), np.empty(K)
+    Q, M, (E, K) = grid.integral.shape[0], grid.weight.shape[0], place.shape
+    before, after, total = np.empty((K, M)), np.empty(M), np.empty(K)
     arms = np.empty(K, np.int64)
     for e in range(E):
-        number, begin, end = 0, 0, grid.half.shape[0]
+        number, begin, end = 0, M // Q, 0
         for a in range(K):
             u = place[e, a]
             if u >= 0:
                 arms[number] = u
-                begin, end = max(begin, rows.shifted_first[u]), min(end, rows.last[u])
+                begin, end = min(begin, rows.first[u]), max(end, rows.last[u])
                 number += 1
-        _integrate(
-            rows,
-            arms[:number],
-            -1,
-            begin,
-            end,
-            rows.between,
-            rows.shifted_start,
-            rows.shifted_first,
-            before,
-            after,
-            total,
-        )
+        begin, end = min(begin, end) * Q, end * Q
+        _integrate(rows, arms[:number], -1, begin, end, rows.between, before, after, total)
         probability[e] = min(total[:number].sum(), 1.0) if number else 0.0
 
 
