@@ -150,6 +150,13 @@ def upper_quantiles(a: Floats, b: Floats, v: float, out: Floats) -> None:
     out[:, 2] = first * ((1.0 - 2.0 * x) * r - 1.0 - (a - (a + b) * x) * r)
 
 
+def optimistic_roots(a: Floats, b: Floats, v: float, out: Floats) -> None:
+    """Optimistic Gittins indices of Beta(a, b), and slopes by v, (states, 3)."""
+    from scipy.special import betaln
+
+    optimistic_indices(a, b, betaln(a, b), v, out)
+
+
 def hoeffding_range(model: ArmModel, *, bounded: bool = False) -> float | None:
     """Return r such that P(mean of n outcomes is c too large) <= exp(-2 n c^2 / r^2), if any."""
     if isinstance(model, NormalModel) and not bounded:
@@ -403,4 +410,4 @@ class OgiPolicy(PosteriorRootPolicy):
     name = "ogi"
     symmetric = True
     requires = (binary_outcomes, steady_rewards)
-    solve = staticmethod(optimistic_indices)
+    solve = staticmethod(optimistic_roots)

@@ -39,24 +39,6 @@ NEAR_ONE = 1e-14  # bounds closer to 1 cannot be distinguished
 MAX_KL_STEPS = 100
 
 
-@compiled(inline="always")
-def _stirling_rest(z):
-    """log Gamma(z) - ((z - 1/2) log z - z + log(2 pi) / 2), z at least 20."""
-    s = 1.0 / (z * z)
-    return (1.0 / 12.0 - s * (1.0 / 360.0 - s * (1.0 / 1260.0 - s / 1680.0))) / z
-
-
-@compiled
-def log_beta(a, b):
-    """log B(a, b); for large arguments without the difference of their large log Gamma."""
-    least, most = min(a, b), max(a, b)
-    both = least + most
-    if most < 20.0:
-        return math.lgamma(least) + math.lgamma(most) - math.lgamma(both)
-    ratio = -(most - 0.5) * math.log1p(least / most) - least * (math.log(both) - 1.0)
-    return math.lgamma(least) + ratio + _stirling_rest(most) - _stirling_rest(both)
-
-
 @compiled
 def fraction(a, b, x):
     """w(x) / I_x(a, b), by Lentz's method; for x up to about (a+1) / (a+b+2)."""
@@ -88,12 +70,6 @@ def upper_tail(a, b, x, rest, w):
 
 
 @compiled(inline="always")
-def curved(correction):
-    """Divisor that turns a Newton step into one of Halley, kept near 1: far out it would creep."""
-    return min(max(1.0 + correction, 0.5), 2.0)
-
-
-@compiled(inline="always")
 def normal_start(v):
     """Index of a standard normal p, a start for the general case. Newton's method climbs to it."""
     z, odds = 0.0, math.exp(v)
@@ -108,13 +84,13 @@ def normal_start(v):
 
 
 @compiled(inline="always")
-def optimistic_index(a, b, v, z):
+def optimistic_index(a, b, log_b, v, z):
     """x, then its first and second derivative by v; z = normal_start(v).
 
     exp(v) E (p - x)^+ - (x - m) falls and is convex: Newton's steps from below stay below. Halley's
     are taken where they stay in the bracket.
     """
-    m, odds, log_b = a / (a + b), math.exp(v), log_beta(a, b)
+    m, odds = a / (a + b), math.exp(v)
     low, high = m, BELOW_ONE
     x = min(m + z * math.sqrt(m * (1.0 - m) / (a + b + 1.0)), high)
     for _ in range(MAX_STEPS):
@@ -124,7 +100,8 @@ def optimistic_index(a, b, v, z):
         excess = odds * w / (a + b) - (x - m) * D
         low, high = (x, high) if excess > 0.0 else (low, x)
         newton = excess / D
-        step = newton / curved(-0.5 * newton * odds * w / (around * D))
+        # kept near that of Newton: far out it would creep
+        step = newton / min(max(1.0 - 0.5 * newton * odds * w / (around * D), 0.5), 2.0)
         rate = abs(a - (a + b) * x) + math.sqrt((a + b) * around) + 1.0
         last = abs(step) * rate <= LAST_STEP * around or high - low <= ROUNDING
         if not low <= x + step <= high:
@@ -132,12 +109,6 @@ def optimistic_index(a, b, v, z):
         x += step
         if last:
             break
-    return _with_index_slopes(a, b, x, m, odds, log_b)
-
-
-@compiled(inline="always")
-def _with_index_slopes(a, b, x, m, odds, log_b):
-    """x, dx/dv = (x - m) / D, d2x/dv2 at the solution x."""
     if x >= BELOW_ONE or x <= m:
         return x, 0.0, 0.0
     w = math.exp(a * math.log(x) + b * math.log1p(-x) - log_b)
@@ -148,11 +119,11 @@ def _with_index_slopes(a, b, x, m, odds, log_b):
 
 
 @compiled
-def optimistic_indices(a, b, v, out):
-    """Index and slopes of every Beta(a[i], b[i]); out (states, 3)."""
+def optimistic_indices(a, b, log_b, v, out):
+    """Index and slopes of every Beta(a[i], b[i]); log_b (states,) of log B, out (states, 3)."""
     z = normal_start(v)
     for i in range(a.size):
-        out[i, 0], out[i, 1], out[i, 2] = optimistic_index(a[i], b[i], v, z)
+        out[i, 0], out[i, 1], out[i, 2] = optimistic_index(a[i], b[i], log_b[i], v, z)
 
 
 @compiled(inline="always")
