@@ -8,8 +8,8 @@ import pytest
 
 from decobandit.arm.kernels.backward import index_terms
 from decobandit.problem import TIE_RULES, TIE_SIGNS, TieRule
+from decobandit.problem.kernels.layout import expected_reward, worth
 from decobandit.problem.kernels.ties import drawn, preferred
-from decobandit.problem.kernels.worth import expected_reward, worth
 
 WINNER = {
     "first": lambda tied, pulls: tied[0],

@@ -40,14 +40,16 @@ if TYPE_CHECKING:
     from .fields import MAX_SIZE as MAX_SIZE
     from .fields import ArmCount as ArmCount
     from .fields import Checked as Checked
+    from .fields import InvalidProblem as InvalidProblem
     from .fields import Name as Name
     from .fields import NotNegative as NotNegative
+    from .fields import ProblemError as ProblemError
     from .fields import StageCount as StageCount
     from .fields import is_name as is_name
     from .fields import whole_number as whole_number
     from .groups import Group as Group
     from .horizon import RandomHorizon as RandomHorizon
-    from .kernels.arms import Arms as Arms
+    from .kernels.layout import Arms as Arms
     from .model import EqualArms as EqualArms
     from .model import Problem as Problem
     from .model import Terminal as Terminal
@@ -57,8 +59,6 @@ if TYPE_CHECKING:
     from .model import refuse_budget as refuse_budget
     from .model import refuse_resources as refuse_resources
     from .model import refuse_restless as refuse_restless
-    from .model_base import InvalidProblem as InvalidProblem
-    from .model_base import ProblemError as ProblemError
     from .models.base import LARGEST_SUM as LARGEST_SUM
     from .models.base import ArmModel as ArmModel
     from .models.base import Outcome as Outcome

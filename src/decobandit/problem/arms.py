@@ -22,6 +22,7 @@ from pydantic_core import CoreSchema, core_schema
 from ..support import InvalidArgument, refuse
 from .fields import (
     FirstError,
+    Frozen,
     Name,
     NotNegative,
     Number,
@@ -32,7 +33,6 @@ from .fields import (
     Uses,
     Windows,
 )
-from .model_base import Frozen
 from .models.base import ArmModel, PriorTable
 from .models.bernoulli import BetaBernoulli
 from .models.categorical import DirichletCategorical

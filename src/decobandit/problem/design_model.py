@@ -21,6 +21,8 @@ from .fields import (
     UNPRINTABLE,
     Checked,
     FirstError,
+    Frozen,
+    InvalidProblem,
     Name,
     Number,
     Probability,
@@ -30,7 +32,6 @@ from .fields import (
     whole_number,
 )
 from .model import Fault, Problem
-from .model_base import Frozen, InvalidProblem
 from .models.normal import NormalModel
 from .models.normal_gamma import NormalGammaModel
 

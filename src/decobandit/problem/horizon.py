@@ -25,8 +25,16 @@ from pydantic import (
 from pydantic_core import CoreSchema, core_schema
 
 from ..support import InvalidArgument, refuse, shown
-from .fields import MAX_HORIZON, FirstError, Number, PositiveNumber, StageCount, at_most
-from .model_base import Frozen, InvalidProblem
+from .fields import (
+    MAX_HORIZON,
+    FirstError,
+    Frozen,
+    InvalidProblem,
+    Number,
+    PositiveNumber,
+    StageCount,
+    at_most,
+)
 
 NEGLIGIBLE = 1e-9  # probability of stages that laws without a largest number leave out
 _KEYS = {  # of each law: needed, may be left out

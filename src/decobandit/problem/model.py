@@ -12,7 +12,7 @@ Notations
 
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from typing import Annotated, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +41,7 @@ from .fields import (
     MAX_PULLS,
     ArmCount,
     Flag,
+    Frozen,
     NotNegative,
     PositiveNumber,
     Resources,
@@ -48,11 +49,12 @@ from .fields import (
 )
 from .groups import Group, group_of_arm, groups_of
 from .horizon import HorizonOrLaw, RandomHorizon
-from .kernels.arms import Arms
-from .model_base import Frozen
 from .models.markov import MarkovArm
 from .models.normal import NormalNormal
 from .segments import Segment, Segments, arms_in_segment, check_segments, clock_of, segment_named
+
+if TYPE_CHECKING:
+    from .kernels.layout import Arms
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -732,9 +734,9 @@ def refuse_restless(problem: Problem, what: str) -> None:
         )
 
 
-def arms_of(problem: Problem) -> Arms:
+def arms_of(problem: Problem) -> "Arms":
     """Stack the groups of a problem, as kernels read them."""
-    from .kernels.layout import slab_size  # late: loads the compiler
+    from .kernels.layout import Arms, slab_size  # late: loads the compiler
 
     groups = problem.groups
     slab = slab_size(problem.stages)

@@ -16,8 +16,8 @@ from ..support import (
     original,
     read_rows,
 )
+from .fields import ProblemError
 from .model import Problem, check_problem, refuse_restless
-from .model_base import ProblemError
 from .models.base import ArmModel, Stats
 from .state import State
 

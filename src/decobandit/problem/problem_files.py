@@ -12,8 +12,8 @@ from typing import Any, Literal
 
 from ..support import InvalidArgument, shown, write_whole
 from .design_model import Design
+from .fields import ProblemError
 from .model import Problem, check_problem
-from .model_base import ProblemError
 from .problem_tables import designed_to_dict, problem_from_dict
 
 Format = Literal["toml", "json"]

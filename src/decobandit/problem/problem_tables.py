@@ -14,9 +14,8 @@ from pydantic_core import CoreSchema
 from ..support import Place, refuse
 from .arms import Arm, numbered
 from .design_model import Design, Rules
-from .fields import MAX_ARMS, NAME_RULE, ArmCount, is_name
+from .fields import MAX_ARMS, NAME_RULE, ArmCount, Frozen, InvalidProblem, ProblemError, is_name
 from .model import ArmList, Problem, ProblemFields
-from .model_base import Frozen, InvalidProblem, ProblemError
 
 _ABOUT = ("title", "description")  # keys of a JSON schema beside the type
 

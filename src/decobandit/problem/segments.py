@@ -16,9 +16,8 @@ from pydantic import Field
 
 from ..support import Floats, InvalidArgument, look_alike_keys, refuse, shown
 from .arms import Arm
-from .fields import FirstError, Name, at_most, fraction
+from .fields import FirstError, Frozen, Name, at_most, fraction, plain_init
 from .horizon import RandomHorizon
-from .model_base import Frozen, plain_init
 
 MAX_SEGMENTS = 100
 NEGLIGIBLE_VISIT = 1e-15  # probability of visitors that a segment's own clock leaves out

@@ -16,8 +16,7 @@ import math
 
 import numpy as np
 
-from ...problem.kernels.layout import row_start
-from ...problem.kernels.worth import expected_reward, worth
+from ...problem.kernels.layout import expected_reward, row_start, worth
 from ...support.kernels.compiled import compiled
 
 STAGES_PER_BLOCK = 16

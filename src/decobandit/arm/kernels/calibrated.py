@@ -30,8 +30,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...problem.kernels.layout import row_start
-from ...problem.kernels.worth import worth
+from ...problem.kernels.layout import row_start, worth
 from ...support import Floats, Ints
 from ...support.kernels.arrays import ONE, ZERO, copy
 from ...support.kernels.compiled import compiled

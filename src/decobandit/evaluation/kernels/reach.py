@@ -17,8 +17,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ...problem.kernels.layout import expected_reward
 from ...problem.kernels.ties import NO_RANK, wins_tie
-from ...problem.kernels.worth import expected_reward
 from ...support.kernels.arrays import ZERO, copy
 from ...support.kernels.compiled import compiled
 

@@ -23,8 +23,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ...problem.kernels.layout import row_start
-from ...problem.kernels.worth import worth
+from ...problem.kernels.layout import row_start, worth
 from ...support import Ints
 from ...support.kernels.compiled import compiled
 

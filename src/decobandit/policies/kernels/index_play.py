@@ -43,7 +43,7 @@ import numpy as np
 
 from ...problem.kernels.layout import row_start, spot
 from ...problem.kernels.ties import preferred, tie_winner
-from ...problem.kernels.worth import expected_reward
+from ...problem.kernels.layout import expected_reward
 from ...support.kernels.arrays import ONE, ZERO
 from ...support.kernels.compiled import compiled
 from .episodes import pull

@@ -10,8 +10,7 @@ states are kept. Z (G, states) float32: index less price, stage t at t(t+1)(t+2)
 
 import numpy as np
 
-from ...problem.kernels.layout import row_start
-from ...problem.kernels.worth import worth
+from ...problem.kernels.layout import row_start, worth
 from ...support.kernels.arrays import copy
 from ...support.kernels.compiled import compiled
 from .bands import finish, fresh

@@ -1,6 +1,36 @@
-"""Triangular layout shared by all kernels: where a state of one arm lives in a flat slab."""
+"""Arms as kernels see them: where a state lives in a flat array, and what a pull is worth.
 
+States of one arm, (n, g): pulls and good outcomes, at `row_start(n)` + g. Joint states of two arms
+after t pulls, one per stage, (n1, g1, g2) with n2 = t - n1, at start[n1] + g1 (n2 + 1) + g2. Worth:
+
+    worth = reward_bad + p spread  +  p v(n+1, g+1) + (1-p) v(n+1, g) - v(n, g)
+            expected reward, ell      what the outcome adds to v: delta
+
+with spread = reward_good - reward_bad and p the chance of a good outcome.
+    v = V_{t+1}, values at later prices    the index: delta is the value of information
+    v = terminal rewards                   what a pull earns in all (`joint`)
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ...support import Floats
 from ...support.kernels.compiled import compiled
+
+
+class Arms(NamedTuple):
+    """G groups of exchangeable arms over T stages; `slab` counts the states with n <= T.
+
+    It stands among the kernels because compiled code reads the fields by their order.
+    """
+
+    alpha: Floats  # (G,) prior weight of good
+    beta: Floats  # (G,) prior weight of bad
+    counts: Floats  # (G,) arms in the group
+    reward_good: Floats  # (G, T)
+    reward_bad: Floats  # (G, T)
+    terminal: Floats  # (G, slab) V_T
 
 
 @compiled(inline="always")
@@ -21,3 +51,25 @@ def spot(good, bad, most):
     One more good outcome is the next position: runs of them read on in memory.
     """
     return bad * (most + 1) - bad * (bad - 1) // 2 + good
+
+
+@compiled
+def slab_starts(t):
+    """First joint states with n1 = 0..t pulls of arm 1; last: the number of states."""
+    start = np.empty(t + 2, np.int64)
+    start[0] = 0
+    for n in range(t + 1):
+        start[n + 1] = start[n] + (n + 1) * (t - n + 1)
+    return start
+
+
+@compiled(inline="always")
+def worth(p, bad, spread, own, after_bad, after_good):
+    """Worth of a pull; own, after_bad, after_good: v(n, g), v(n+1, g), v(n+1, g+1)."""
+    return bad + after_bad - own + p * (spread + after_good - after_bad)
+
+
+@compiled(inline="always")
+def expected_reward(p, bad, good):
+    """Reward of a pull, where good and bad outcomes earn so much: `worth` without v."""
+    return bad + p * (good - bad)

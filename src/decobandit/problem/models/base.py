@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 import numpy as np
 
 from ...support import Floats, Ints, InvalidArgument, float_from, int_from, shown
-from ..model_base import Frozen, plain_init
+from ..fields import Frozen, plain_init
 
 Stats = tuple[float, ...]
 Outcome = int | float | str  # as logs and files have one

@@ -10,8 +10,7 @@ import numpy as np
 from pydantic import ConfigDict, Field
 
 from ...support import Floats, Ints, InvalidArgument
-from ..fields import PriorWeight
-from ..model_base import plain_init
+from ..fields import PriorWeight, plain_init
 from .base import ArmModel, Outcome, OutcomeFormat, PriorTable, Stats, no_outcome, shared_out
 
 _GOOD_OF_PULLS = re.compile(r"\s*([0-9]{1,9})\s*/\s*([0-9]{1,9})\s*")

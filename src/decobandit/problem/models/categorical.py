@@ -14,8 +14,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from ...support import Floats, Ints, InvalidArgument, refuse, shown
-from ..fields import FirstError, PriorWeight
-from ..model_base import plain_init
+from ..fields import FirstError, PriorWeight, plain_init
 from .base import (
     ArmModel,
     Outcome,

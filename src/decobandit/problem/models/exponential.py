@@ -19,8 +19,7 @@ import numpy as np
 from pydantic import Field
 
 from ...support import Floats, bisect, decay_integral, refuse
-from ..fields import PriorWeight
-from ..model_base import plain_init
+from ..fields import PriorWeight, plain_init
 from .base import LARGEST_SUM, PriorTable, Stats, SumFormat, SumModel, gamma_evidence
 
 NODES = 48  # of a quadrature over sums of times

@@ -21,8 +21,16 @@ from pydantic import (
 )
 
 from ...support import Floats, Ints, InvalidArgument, is_count, refuse
-from ..fields import Chance, Checked, FirstErrorOfTable, Number, Word, finite_array
-from ..model_base import Frozen, plain_init
+from ..fields import (
+    Chance,
+    Checked,
+    FirstErrorOfTable,
+    Frozen,
+    Number,
+    Word,
+    finite_array,
+    plain_init,
+)
 from .base import ArmModel, Outcome, OutcomesInOrder, PriorTable, Stats, no_outcome
 from .categorical import SUM_TOLERANCE
 

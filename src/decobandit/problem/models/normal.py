@@ -10,8 +10,7 @@ import numpy as np
 from pydantic import Field
 
 from ...support import Floats, InvalidArgument, refuse
-from ..fields import Number, PositiveNumber
-from ..model_base import plain_init
+from ..fields import Number, PositiveNumber, plain_init
 from .base import (
     LARGEST_SUM,
     ArmModel,

@@ -22,8 +22,7 @@ import numpy as np
 from pydantic import Field
 
 from ...support import Floats, Ints, InvalidArgument, refuse, shown
-from ..fields import Number, PositiveNumber
-from ..model_base import plain_init
+from ..fields import Number, PositiveNumber, plain_init
 from .base import (
     LARGEST_SUM,
     OF_SIZE,

@@ -10,8 +10,7 @@ import numpy as np
 from pydantic import Field
 
 from ...support import Floats, Ints, InvalidArgument
-from ..fields import PriorWeight
-from ..model_base import plain_init
+from ..fields import PriorWeight, plain_init
 from .base import (
     PriorTable,
     Stats,

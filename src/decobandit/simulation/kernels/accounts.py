@@ -7,8 +7,7 @@ Notations, besides those of `episodes`
 
 import numpy as np
 
-from ...problem.kernels.layout import spot
-from ...problem.kernels.worth import expected_reward
+from ...problem.kernels.layout import expected_reward, spot
 from ...support.kernels.compiled import compiled
 
 
