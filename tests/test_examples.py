@@ -53,7 +53,7 @@ def played(policy: Policy, chance: Chance, *, exchangeable: bool = False) -> Pla
     for stage in range(problem.horizon):
         later: dict[Counts, float] = defaultdict(float)
         for counts, mass in now.items():
-            state = State(tuple(g for g, _ in counts), tuple(b for _, b in counts))
+            state = State.of_counts(tuple(g for g, _ in counts), tuple(b for _, b in counts))
             arms = policy.select(stage, state)
             chances = [chance(arm, *counts[arm]) for arm in arms]
             total += mass * sum(chances)

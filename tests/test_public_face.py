@@ -175,7 +175,12 @@ ASKED: list[tuple[str, Callable[[], object], type[Exception], list[str]]] = [
         ValueError,
         ["'Thomson'", "did you mean 'thompson'?", "known: auto, deco"],
     ),
-    ("no state", lambda: State("3/5"), TypeError, ["good:", '"3/5"', "State.parse"]),
+    (
+        "no state",
+        lambda: State.of_counts("3/5", "0/2"),
+        TypeError,
+        ["good:", '"3/5"', "State.parse"],
+    ),
     ("no state", lambda: State.parse("3-5"), ValueError, ["arm 1", "'3-5'", "good/pulls"]),
     ("no state", lambda: recommend(PROBLEM, "3/5"), ValueError, ["1 arms", "must be 2"]),
     ("no state", lambda: recommend(PROBLEM, 3), TypeError, ["state: 3", "State"]),

@@ -78,7 +78,7 @@ def test_indices_and_choices_agree(seed: int) -> None:
     index, _, _ = plain.backward(priors, horizon, lambda t, _: prices[t])
     for stage in range(horizon):
         states = random_states(rng, len(priors), stage)
-        state = State(*zip(*states, strict=True))
+        state = State.of_counts(*zip(*states, strict=True))
         own = [index[stage][a, s] for a, s in enumerate(states)]
         assert own == pytest.approx(policy.indices(stage, state).tolist(), abs=1e-12)
         assert (plain.choose(priors, prices, stage, states),) == policy.select(stage, state)
@@ -112,6 +112,6 @@ def test_an_episode_by_the_plain_policy_is_one_by_the_fast_policy() -> None:
     states = [(0, 0)] * 3
     for stage in range(horizon):
         arm = plain.choose(priors, policy.prices.tolist(), stage, states)
-        assert (arm,) == policy.select(stage, State(*zip(*states, strict=True)))
+        assert (arm,) == policy.select(stage, State.of_counts(*zip(*states, strict=True)))
         good, bad = states[arm]
         states[arm] = (good + 1, bad) if rng.random() < 0.6 else (good, bad + 1)

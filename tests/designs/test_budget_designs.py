@@ -27,7 +27,7 @@ def test_spending_is_that_of_all_paths() -> None:
     for outcomes in product((0, 1), repeat=6):
         good, bad, spent, chance = [0, 0, 0], [0, 0, 0], 0.0, 1.0
         for stage, y in enumerate(outcomes):
-            arms = policy.select(stage, State(tuple(good), tuple(bad)))
+            arms = policy.select(stage, State.of_counts(tuple(good), tuple(bad)))
             if not arms:  # no pull: the outcome does not matter
                 chance *= 0.5
                 continue

@@ -14,7 +14,7 @@ from helpers.policies import allotted
 
 
 def as_state(state: States) -> State:
-    return State(tuple(g for _, g in state), tuple(n - g for n, g in state))
+    return State.of_counts(tuple(g for _, g in state), tuple(n - g for n, g in state))
 
 
 def policy_value(policy: Policy) -> float:

@@ -115,7 +115,7 @@ def random_state(problem: Problem, stage: int, rng: np.random.Generator) -> Stat
     for _ in range(min(stage, problem.horizon)):
         for arm in rng.choice(problem.n_arms, problem.pulls_per_stage, replace=False):
             (good if rng.random() < 0.5 else bad)[arm] += 1
-    return State(good=tuple(good), bad=tuple(bad))
+    return State.of_counts(good=tuple(good), bad=tuple(bad))
 
 
 # many numbers are round ones, so that ties and dead states are common

@@ -43,7 +43,7 @@ def test_a_start_is_the_best_of_all_histories_up_to_a_stage(name: str) -> None:
     }
 
     def ended(seen: Seen) -> float:
-        total, stats = fixed.copy(), state_of(problem, seen).stats(problem)
+        total, stats = fixed.copy(), state_of(problem, seen).stats
         for arm, k in enumerate(problem.group_of_arm.tolist()):
             n = len(seen[arm])
             total += tables[k, n][:, layers[k].number(n, stats[arm])]

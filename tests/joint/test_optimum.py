@@ -70,7 +70,7 @@ def plain_optimum(problem: Problem) -> float:
 
 
 def state_of(x: Joint) -> State:
-    return State(good=tuple(g for _, g in x), bad=tuple(n - g for n, g in x))
+    return State.of_counts(good=tuple(g for _, g in x), bad=tuple(n - g for n, g in x))
 
 
 def reached(problem: Problem) -> list[int]:

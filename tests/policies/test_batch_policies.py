@@ -45,7 +45,7 @@ def random_states(
 
 
 def as_state(pulls: np.ndarray, good: np.ndarray) -> State:
-    return State(tuple(good.tolist()), tuple((pulls - good).tolist()))
+    return State.of_counts(tuple(good.tolist()), tuple((pulls - good).tolist()))
 
 
 @pytest.mark.parametrize("problem", [BATCH, DEPLOYED], ids=["rewards", "deployment only"])

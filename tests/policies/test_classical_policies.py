@@ -237,7 +237,7 @@ def test_equal_pulls_every_arm_in_turn(reward: float) -> None:
 
 def test_equal_deploys_the_best_arm() -> None:
     problem = Problem.uniform(arms=3, horizon=6).model_copy(update={"terminal": Terminal(deploy=9)})
-    assert EqualPolicy(problem).select(6, State(good=(1, 2, 0), bad=(1, 0, 2))) == (1,)
+    assert EqualPolicy(problem).select(6, State.of_counts(good=(1, 2, 0), bad=(1, 0, 2))) == (1,)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -342,7 +342,7 @@ def test_bounds_do_not_move_with_shift_and_factor_of_the_rewards() -> None:
 def test_indices_are_in_units_of_the_largest_reward() -> None:
     problem = priors(5, good=40.0)
     policy = EqualPolicy(problem)
-    state = State(good=(1, 0, 0, 2), bad=(0, 0, 1, 0))
+    state = State.of_counts(good=(1, 0, 0, 2), bad=(0, 0, 1, 0))
     assert policy.indices(4, state).tolist() == [-40, 0, -40, -80]
     assert policy.scale == pytest.approx(largest_reward(problem))
 

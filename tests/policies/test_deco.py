@@ -73,7 +73,7 @@ def test_three_stages_by_hand() -> None:
     Stage 0: index = 1/2 + 1/2 * 1/6 - 0 = 7/12.
     """
     policy = DecoPolicy(Problem.uniform(arms=2, horizon=3), [0.7, 0.6, 0.6])
-    seen = State(good=(1, 0), bad=(0, 0))
+    seen = State.of_counts(good=(1, 0), bad=(0, 0))
     assert policy.indices(2, State.fresh(2))[0] == pytest.approx(1 / 2, rel=1e-15)
     assert policy.indices(1, State.fresh(2))[0] == pytest.approx(8 / 15, rel=1e-14)
     assert policy.indices(1, seen)[0] == pytest.approx(7 / 10, rel=1e-14)
@@ -128,7 +128,7 @@ def test_deployment_is_a_stage_of_one_choice() -> None:
         {"arms": arms, "horizon": 2, "pulls_per_stage": 2, "terminal": {"deploy": 10.0}}
     )
     policy = DecoPolicy(problem, [1.0, 1.0, 6.0])
-    state = State(good=(0, 1, 1), bad=(1, 1, 0))
+    state = State.of_counts(good=(0, 1, 1), bad=(1, 1, 0))
     assert len(policy.select(0, State.fresh(3))) == 2
     assert policy.select(2, state) == (2,)
     assert policy.indices(2, state).tolist() == pytest.approx([10 / 3, 10 / 2, 20 / 3])
@@ -136,7 +136,7 @@ def test_deployment_is_a_stage_of_one_choice() -> None:
 
 @pytest.mark.parametrize(
     ("stage", "state"),
-    [(0, State(good=(1, 0), bad=(0, 0))), (1, State(good=(0, 0), bad=(2, 0)))],
+    [(0, State.of_counts(good=(1, 0), bad=(0, 0))), (1, State.of_counts(good=(0, 0), bad=(2, 0)))],
 )
 def test_more_pulls_than_stages_are_refused(stage: int, state: State) -> None:
     with refused("invalid_argument", "state"):
@@ -151,7 +151,7 @@ def test_states_of_another_number_of_arms_are_refused() -> None:
 # -- ties ---------------------------------------------------------------------------------------
 
 # At the last stage the index is the posterior mean: arms 1, 2 and 3 have 1/2, after 2, 0, 4 pulls.
-TIED = State(good=(0, 1, 0, 2, 0), bad=(1, 1, 0, 2, 1))
+TIED = State.of_counts(good=(0, 1, 0, 2, 0), bad=(1, 1, 0, 2, 1))
 
 
 def tied_policy(ties: str, pulls_per_stage: int = 1) -> DecoPolicy:

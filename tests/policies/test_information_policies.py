@@ -169,7 +169,7 @@ def test_pair_is_greedy_where_nothing_is_learnt() -> None:
 @pytest.mark.parametrize("policy", [IdsPolicy, VarianceIdsPolicy])
 def test_ids_is_greedy_when_it_is_certain(policy: type[IdsPolicy]) -> None:
     problem = Problem.uniform(arms=3, horizon=3000)
-    state = State(good=(2, 950, 5), bad=(498, 50, 995))
+    state = State.of_counts(good=(2, 950, 5), bad=(498, 50, 995))
     assert probabilities_in(policy(problem), 2500, state).tolist() == [0.0, 1.0, 0.0]
 
 
@@ -245,8 +245,8 @@ def test_ids_looks_for_bad_outcomes_where_they_earn_more(policy: type[IdsPolicy]
         for arm in plain.arms
     )
     turned = Problem(arms=arms, horizon=9)
-    state = State(good=(1, 0, 2, 0), bad=(1, 1, 0, 2))
-    mirror = State(good=state.bad, bad=state.good)
+    state = State.of_counts(good=(1, 0, 2, 0), bad=(1, 1, 0, 2))
+    mirror = State.of_counts(good=state.bad, bad=state.good)
     one = probabilities_in(policy(plain), 7, state)
     assert probabilities_in(policy(turned), 7, mirror) == pytest.approx(one, abs=0.02)
 

@@ -31,7 +31,7 @@ GRADES = Reward(values=[0, 1, 3])
 def found(problem: Problem, state: str, policy: type[IdsPolicy] = IdsPolicy) -> tuple:
     """Chances of being best, means where an arm is best, gains and regrets."""
     seen = State.parse(state, problem)
-    own = [stats[None, :] for stats in seen.stats(problem)]
+    own = [stats[None, :] for stats in seen.stats]
     chance, joint, gain = policy(problem)._tables(seen.total, own)
     return chance[0], joint[0], gain, np.trace(joint[0]) - joint[0].sum(axis=0)
 
@@ -79,7 +79,7 @@ def test_two_count_arms_are_beta_laws(state: str) -> None:
     """G_1 / (G_1 + G_2) of two gammas is beta, and outcomes move shape and rate."""
     problem = Problem.uniform(arms=2, horizon=50, prior=GammaPoisson(2, 1))
     chance, _, gain, _ = found(problem, state)
-    (n, a), (m, b) = (own.tolist() for own in State.parse(state, problem).stats(problem))
+    (n, a), (m, b) = (own.tolist() for own in State.parse(state, problem).stats)
     shapes, rates = (2 + a, 2 + b), (1 + n, 1 + m)
 
     def first_best(more: tuple[int, int], pulls: tuple[int, int]) -> np.ndarray:

@@ -209,7 +209,10 @@ def test_play_is_repeatable_and_goes_on_from_any_stage(policy: type[Any]) -> Non
     np.testing.assert_array_equal(runs[0].actions, runs[1].actions)
     later = episodes_of(problem, fresh, stages=3, seed=1)
     made.play(later, 0, 3, np.random.default_rng(5))
-    states = [State(tuple(g), tuple(n - g)) for g, n in zip(later.good, later.pulls, strict=True)]
+    states = [
+        State.of_counts(tuple(g), tuple(n - g))
+        for g, n in zip(later.good, later.pulls, strict=True)
+    ]
     rest = episodes_of(problem, states, stages=6, seed=2)
     made.play(rest, 3, 9, np.random.default_rng(6))
     assert (rest.actions >= 0).all()
@@ -234,15 +237,17 @@ def test_one_arm_is_pulled_for_ever(policy: type[Any]) -> None:
     arm = Arm(name="only", prior=BetaBernoulli(good=2, bad=3), reward=Reward(good=4, bad=-1))
     made = policy(Problem(arms=(arm,), horizon=7))
     assert evaluated(made).value == pytest.approx(7 * (4 * 0.4 - 0.6))
-    assert (played_once(made, 6, State((2,), (4,)), 10, 1) == 0).all()
+    assert (played_once(made, 6, State.of_counts((2,), (4,)), 10, 1) == 0).all()
 
 
 @pytest.mark.parametrize("policy", FOUR)
 def test_deployment_takes_the_largest_mean_then_the_least_pulled(policy: type[Any]) -> None:
     problem = mixed(6).model_copy(update={"terminal": Terminal(deploy=3.0)})
     made = policy(problem)
-    assert made.select(6, State(good=(3, 0, 0, 1), bad=(1, 0, 2, 0))) == (3,)
-    assert made.select(6, State(good=(2, 0, 0, 1), bad=(2, 0, 2, 1))) == (3,)  # 1/2 and 1/2
+    assert made.select(6, State.of_counts(good=(3, 0, 0, 1), bad=(1, 0, 2, 0))) == (3,)
+    assert made.select(6, State.of_counts(good=(2, 0, 0, 1), bad=(2, 0, 2, 1))) == (
+        3,
+    )  # 1/2 and 1/2
 
 
 @pytest.mark.parametrize("policy", FOUR)
@@ -267,7 +272,7 @@ def test_stages_and_states_that_cannot_be_are_refused(policy: type[Any]) -> None
     with refused("invalid_argument", "state"):
         made.select(0, State.fresh(3), rng)
     with refused("invalid_argument", "state"):
-        made.select(1, State(good=(2, 0, 0, 0), bad=(0, 0, 0, 0)), rng)
+        made.select(1, State.of_counts(good=(2, 0, 0, 0), bad=(0, 0, 0, 0)), rng)
 
 
 def test_several_pulls_have_no_exact_value() -> None:

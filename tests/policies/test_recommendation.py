@@ -33,7 +33,7 @@ def test_recommendation_gives_the_numbers_computed_by_hand() -> None:
 
 
 def test_recommendation_reports_observations_and_posteriors() -> None:
-    found = recommendation(policy_by_hand(), State(good=(0, 0), bad=(0, 1)))
+    found = recommendation(policy_by_hand(), State.of_counts(good=(0, 0), bad=(0, 1)))
     assert (found.chosen, found.stage, found.price) == (("known",), 1, 0.5)
     unknown = found.arms[1]
     assert (unknown.good, unknown.bad) == (0, 1)
@@ -74,10 +74,10 @@ def test_recommendation_of_several_pulls_names_them_best_first() -> None:
 @pytest.mark.parametrize(
     ("state", "message"),
     [
-        (State(good=(0,), bad=(0,)), "1 arms; must be 2"),
-        (State(good=(2, -1), bad=(0, 1)), "cannot be negative"),
-        (State(good=(2, 1), bad=(0, 0)), "3 pulls in all; must be at most 2"),
-        (State(good=(1, 1), bad=(0, 0)), "all 2 stages have been played"),
+        (State.of_counts(good=(0,), bad=(0,)), "1 arms; must be 2"),
+        (State.of_counts(good=(2, -1), bad=(0, 1)), "cannot be negative"),
+        (State.of_counts(good=(2, 1), bad=(0, 0)), "3 pulls in all; must be at most 2"),
+        (State.of_counts(good=(1, 1), bad=(0, 0)), "all 2 stages have been played"),
     ],
 )
 def test_recommendation_refuses_states_that_cannot_occur(state: State, message: str) -> None:
@@ -88,4 +88,4 @@ def test_recommendation_refuses_states_that_cannot_occur(state: State, message: 
 def test_recommendation_waits_for_the_end_of_a_stage() -> None:
     policy = DecoPolicy(Problem.uniform(arms=3, horizon=2, pulls_per_stage=2), [0.5, 0.5])
     with refused("invalid_argument"):
-        recommendation(policy, State(good=(1, 0, 0), bad=(0, 0, 0)))
+        recommendation(policy, State.of_counts(good=(1, 0, 0), bad=(0, 0, 0)))

@@ -201,7 +201,7 @@ def test_what_is_unspent_is_that_of_all_paths() -> None:
         nonlocal spent
         if stage == 6 or not chance:
             return
-        arms = policy.select(stage, State(good, bad))
+        arms = policy.select(stage, State.of_counts(good, bad))
         if not arms:
             return walk(stage + 1, good, bad, chance)
         (k,) = arms
@@ -355,7 +355,7 @@ def test_the_variance_at_a_truth_is_that_of_all_paths(name: str) -> None:
     def walk(stage: int, good: tuple[int, ...], bad: tuple[int, ...], probability: float) -> None:
         if stage == 6:
             return ends.append((probability, sum(good)))
-        arms = policy.select(stage, State(good, bad))
+        arms = policy.select(stage, State.of_counts(good, bad))
         if not arms:
             return walk(stage + 1, good, bad, probability)
         (k,) = arms

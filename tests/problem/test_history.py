@@ -44,7 +44,7 @@ def test_each_earlier_outcome_counts_its_discount() -> None:
 
 def test_without_a_discount_the_prior_is_the_posterior() -> None:
     later = with_history(PROBLEM, SEEN)
-    known = zip(PROBLEM.arms, later.arms, SEEN.stats(PROBLEM), strict=True)
+    known = zip(PROBLEM.arms, later.arms, SEEN.stats, strict=True)
     for before, after, stats in known:
         fresh = np.array(model_of(after).initial(), dtype=float)
         assert model_of(after).mean(fresh) == pytest.approx(model_of(before).mean(stats))

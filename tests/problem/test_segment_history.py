@@ -162,7 +162,7 @@ def test_every_outcome_model_pools_equal_segments(settings: dict[str, object], t
     state = State.parse(text, part)
     priors = with_history(problem, {"EU": state, "US": state}).arms[0].priors
     assert priors is not None
-    pooled = model_of(part.arms[0]).posterior(2.0 * state.stats(part)[0])
+    pooled = model_of(part.arms[0]).posterior(2.0 * state.stats[0])
     assert priors == {"EU": pooled, "US": pooled}
 
 

@@ -14,7 +14,7 @@ from helpers.refusals import refused
 @st.composite
 def states(draw: st.DrawFn) -> State:
     outcomes = draw(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50)), min_size=1))
-    return State(good=tuple(g for g, _ in outcomes), bad=tuple(b for _, b in outcomes))
+    return State.of_counts(good=tuple(g for g, _ in outcomes), bad=tuple(b for _, b in outcomes))
 
 
 @given(states())
@@ -23,7 +23,7 @@ def test_text_form_is_read_back(state: State) -> None:
 
 
 def test_text_form_is_good_of_pulls() -> None:
-    state = State(good=(3, 2, 0), bad=(2, 0, 0))
+    state = State.of_counts(good=(3, 2, 0), bad=(2, 0, 0))
     assert str(state) == "3/5,2/2,0/0"
     assert State.parse(" 3/5, 2 / 2 ,0/0\n") == state
     assert state.pulls == (5, 2, 0)
@@ -48,22 +48,22 @@ def test_malformed_text_is_refused(text: str) -> None:
 def test_counts_may_be_any_sequence_of_whole_numbers() -> None:
     good: Any = np.array([1, 0])
     bad: Any = [0, 2]
-    state = State(good=good, bad=bad)
-    assert state == State(good=(1, 0), bad=(0, 2))
-    assert hash(state) == hash(State(good=(1, 0), bad=(0, 2)))
+    state = State.of_counts(good=good, bad=bad)
+    assert state == State.of_counts(good=(1, 0), bad=(0, 2))
+    assert hash(state) == hash(State.of_counts(good=(1, 0), bad=(0, 2)))
     assert {type(count) for count in state.good + state.bad} == {int}
 
 
 def test_fractional_counts_are_refused() -> None:
     fraction: Any = (0.5,)
     with pytest.raises(TypeError):
-        State(good=fraction, bad=(0,))
+        State.of_counts(good=fraction, bad=(0,))
 
 
 @pytest.mark.parametrize(("good", "bad"), [((1, 2), (1,)), ((), ())])
 def test_counts_come_in_pairs(good: tuple[int, ...], bad: tuple[int, ...]) -> None:
     with refused("invalid_argument"):
-        State(good=good, bad=bad)
+        State.of_counts(good=good, bad=bad)
 
 
 def test_fresh_state_has_no_outcomes() -> None:
@@ -111,9 +111,9 @@ def test_states_of_several_pulls_per_stage_pass_also_within_a_stage(text: str) -
         State.fresh(2),
         State.parse("1/3,0/3,1/1"),  # 7 pulls of 6
         State.parse("0/0,1/2,0/0"),  # twice in one stage
-        State(good=(5, 0, 0), bad=(-2, 0, 0)),
-        State(good=(0, -1, 0), bad=(0, 3, 0)),
-        State(good=(0, 0, 0), bad=(0, 0, -1)),
+        State.of_counts(good=(5, 0, 0), bad=(-2, 0, 0)),
+        State.of_counts(good=(0, -1, 0), bad=(0, 3, 0)),
+        State.of_counts(good=(0, 0, 0), bad=(0, 0, -1)),
     ],
 )
 def test_states_that_cannot_occur_are_refused(state: State) -> None:

@@ -62,7 +62,7 @@ def test_statistics_are_padded_with_zeros(stacked) -> None:
     width = max(group.model.width for group in problem.groups)
     assert many.stats.shape == (len(states), problem.n_arms, width)
     for e, state in enumerate(states):
-        for k, stats in enumerate(state.stats(problem)):
+        for k, stats in enumerate(state.stats):
             assert many.stats[e, k, : stats.size].tolist() == stats.tolist()
             assert not many.stats[e, k, stats.size :].any()
 

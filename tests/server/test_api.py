@@ -41,7 +41,7 @@ def test_a_trial_over_http_goes_as_the_policy_says(site: Site) -> None:
     policy = Bench(problem_from_dict(problem)).policy("deco-calibrated")
     good, bad = [0, 0], [0, 0]
     for stage in range(5):
-        state = decobandit.State(good=tuple(good), bad=tuple(bad))
+        state = decobandit.State.of_counts(good=tuple(good), bad=tuple(bad))
         (expected,) = policy.select(stage, state, None)
         slot = site.post("/trials/pilot/ask", role="operator").json
         codes = {arm["name"]: arm["code"] for arm in site.get("/trials/pilot").json["arms"]}

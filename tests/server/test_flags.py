@@ -16,7 +16,7 @@ from openfeature.evaluation_context import EvaluationContext
 from openfeature.flag_evaluation import Reason
 from openfeature.track import TrackingEventDetails
 
-from decobandit import Arm, BetaBernoulli, Problem
+from decobandit import Arm, BetaBernoulli, Problem, State
 from decobandit.policies import make_policy
 from decobandit.problem import Segment
 from decobandit.server.app import create_app
@@ -298,7 +298,7 @@ def test_the_probability_of_thompson_is_that_the_arm_is_the_best(site: Site) -> 
 
 def test_draws_with_pending_outcomes_have_the_probability_of_the_posterior() -> None:
     policy = make_policy(Problem.uniform(arms=2, horizon=6), "thompson")
-    pending = PendingState(good=(1, 0), bad=(0, 0), open=(0, 2), stage=3)
+    pending = PendingState(State.of_counts((1, 0), (0, 0)), open=(0, 2), stage=3)
     draws = [decide(policy, pending, None, rng=np.random.default_rng(k)).arm for k in range(3000)]
     # P(X > U) for X of density 2x and U uniform: 2/3, as the test above finds by simulation
     assert draws.count(0) / len(draws) == pytest.approx(2 / 3, abs=0.027)  # three standard errors

@@ -53,7 +53,7 @@ def started(store: Store, problem: Problem = PROBLEM, *, told: int = 4, **settin
 
 def known(trial: Trial) -> State:
     counts = [(arm.good or 0, arm.bad or 0) for arm in trial.status().arms]
-    return State(*map(tuple, zip(*counts, strict=True)))
+    return State.of_counts(*map(tuple, zip(*counts, strict=True)))
 
 
 # -- decisions are those of a fresh trial of what is left ------------------------------------------
@@ -68,7 +68,7 @@ def test_decisions_after_an_arm_joined_are_those_of_a_fresh_trial(
     trial = started(store, problem, policy=policy, bound=True)
     seen = known(trial)
     later = problem.model_copy(update={"arms": (*problem.arms, LATE)})
-    left = remaining_problem(later, 4, State((*seen.good, 0), (*seen.bad, 0)))
+    left = remaining_problem(later, 4, State.of_counts((*seen.good, 0), (*seen.bad, 0)))
     fresh = create_trial(left, policy=policy, seed=7, bound=True, db=store)
     trial.add_arm(LATE, reason="it is ready", by="boss")
     status, other = trial.status(), fresh.status()
@@ -188,7 +188,9 @@ def test_a_random_horizon_keeps_its_scale(store: Store) -> None:
     problem = PROBLEM.model_copy(update={"horizon": law})
     trial = started(store, problem)
     trial.add_arm(LATE, reason="ready")
-    left = remaining_problem(trial.problem, 4, State((*known(trial).good,), (*known(trial).bad,)))
+    left = remaining_problem(
+        trial.problem, 4, State.of_counts((*known(trial).good,), (*known(trial).bad,))
+    )
     fresh = create_trial(left, policy="deco", seed=7, db=store)
     assert trial.status().bound_from_here == pytest.approx(fresh.settings.upper_bound, rel=1e-9)
     assert trial.status().next_arm == fresh.status().next_arm

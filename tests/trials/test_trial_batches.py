@@ -133,7 +133,7 @@ def test_the_whole_life_of_a_trial_in_batches(db: str, policy: str, problem: Pro
 def test_with_nothing_pending_a_batch_is_what_the_policy_allots(trial: Trial) -> None:
     policy, good, bad = make_policy(SHARED, "deco"), [0, 0, 0], [0, 0, 0]
     for stage in range(SHARED.horizon):
-        expected = policy.allocate(State(tuple(good), tuple(bad)))
+        expected = policy.allocate(State.of_counts(tuple(good), tuple(bad)))
         batch = trial.ask()
         assert pulls(batch) == expected
         assert trial.status().price is None or stage < SHARED.horizon - 1
@@ -165,11 +165,11 @@ def beta_binomial(j: int, n: int, a: float, b: float) -> float:
 @pytest.mark.parametrize("name", ["greedy", "deco"])
 def test_a_policy_is_asked_in_all_states_that_pending_outcomes_lead_to(name: str) -> None:
     policy = make_policy(SHARED, name)
-    pending = PendingState((1, 0, 0), (1, 0, 1), (0, 2, 1), 1)
+    pending = PendingState(State.of_counts((1, 0, 0), (1, 0, 1)), (0, 2, 1), 1)
     mean = np.zeros(3)
     for j, i in product(range(3), range(2)):
         weight = beta_binomial(j, 2, 2.0, 1.5) * beta_binomial(i, 1, 3.0, 5.0)
-        state = State(good=(1, j, i), bad=(1, 2 - j, 1 + 1 - i))
+        state = State.of_counts(good=(1, j, i), bad=(1, 2 - j, 1 + 1 - i))
         mean += weight * np.array(policy.allocation(1, state))
     found = allot(policy, pending, None, draws=lambda: np.random.default_rng(1))
     assert sum(found.pulls) == 6
@@ -498,7 +498,7 @@ def test_the_bound_from_here_is_that_of_the_problem_that_is_left(tmp_path: Path)
         trial.tell(batch.id, whole(batch, good=1))
         good = tuple(arm.good for arm in trial.status().arms)
         bad = tuple(arm.bad for arm in trial.status().arms)
-        left = remaining_problem(problem, 1, State(good, bad))
+        left = remaining_problem(problem, 1, State.of_counts(good, bad))
         assert trial.solution is not None
         expected = dual_value(left, trial.solution.prices[1:]).value
         assert trial.status().bound_from_here == pytest.approx(expected, rel=1e-9)

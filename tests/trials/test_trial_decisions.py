@@ -65,7 +65,7 @@ def policy_for(name: str, kind: str) -> Policy:
 
 
 def told(state: State, stage: int, taken: tuple[int, ...] = ()) -> PendingState:
-    return PendingState(state.good, state.bad, (0,) * len(state.good), stage, taken)
+    return PendingState(state, (0,) * len(state.good), stage, taken)
 
 
 def opened(state: State, stage: int, number: int, rng: np.random.Generator) -> PendingState:
@@ -76,7 +76,7 @@ def opened(state: State, stage: int, number: int, rng: np.random.Generator) -> P
         own = bad if bad[arm] and (rng.random() < 0.5 or not good[arm]) else good
         own[arm] -= 1
         waiting[arm] += 1
-    return PendingState(tuple(good), tuple(bad), tuple(waiting), stage)
+    return PendingState(State.of_counts(good, bad), tuple(waiting), stage)
 
 
 def pending_states(kind: str, seed: int, *, most_open: int = 4) -> Iterator[PendingState]:
@@ -100,7 +100,7 @@ def sequences(problem: Problem, pending: PendingState) -> Iterator[tuple[State, 
     """All ways in which the open outcomes can come, one after the other, and their chances."""
     order = [arm for arm, count in enumerate(pending.open) for _ in range(count)]
     for outcomes in product((True, False), repeat=len(order)):
-        state, chance = State(pending.good, pending.bad), 1.0
+        state, chance = pending.known, 1.0
         for arm, good in zip(order, outcomes, strict=True):
             p = good_chance(problem.arms[arm], state.pulls[arm], state.good[arm])
             chance *= p if good else 1.0 - p
@@ -153,7 +153,7 @@ def test_ties_go_by_the_rule_and_open_pulls_count(ties: str) -> None:
     """At the last stage all means are 1/2, of arms pulled 2, 1 and 0 times."""
     problem = Problem.uniform(arms=3, horizon=4)
     policy = DecoPolicy(problem, [0.9] * 4, ties=ties)  # type: ignore[arg-type]
-    pending = PendingState((1, 0, 0), (1, 0, 0), (0, 1, 0), 3)
+    pending = PendingState(State.of_counts((1, 0, 0), (1, 0, 0)), (0, 1, 0), 3)
     expected = {"least-pulled": 2, "most-pulled": 0, "first": 0, "last": 2}
     decision = decide(policy, pending, policy.prices)
     assert decision.arm == expected[ties]
@@ -271,7 +271,7 @@ def test_expected_reward_is_not_moved_by_open_outcomes(kind: str) -> None:
                 for s, chance in ways
             )
             assert decision.expected_reward[k] == pytest.approx(average, rel=1e-12, abs=1e-12)
-            now = good_chance(arm, pending.good[k] + pending.bad[k], pending.good[k])
+            now = good_chance(arm, pending.known.pulls[k], pending.known.good[k])
             assert now == pytest.approx(
                 sum(chance * good_chance(arm, s.pulls[k], s.good[k]) for s, chance in ways)
             )
@@ -300,7 +300,7 @@ def test_nearby_terms_and_tables_of_the_policy_decide_alike(kind: str) -> None:
 def test_drawn_arms_have_the_average_of_their_chances() -> None:
     policy = policy_for("thompson", "other priors")
     assert isinstance(policy, ThompsonPolicy)
-    pending = PendingState((1, 0, 0), (0, 0, 1), (2, 1, 0), 5)
+    pending = PendingState(State.of_counts((1, 0, 0), (0, 0, 1)), (2, 1, 0), 5)
     expected = np.zeros(3)
     for state, chance in sequences(PRIORS, pending):
         expected += chance * probabilities_in(policy, 5, state)
@@ -315,21 +315,21 @@ def test_many_ways_are_drawn_and_come_close_to_all() -> None:
     workbench = Bench(problem)
     policy = workbench.policy("knowledge-gradient")
     assert isinstance(policy, IndexPolicy)
-    pending = PendingState((2, 1, 0), (1, 0, 3), (9, 9, 9), 34)
+    pending = PendingState(State.of_counts((2, 1, 0), (1, 0, 3)), (9, 9, 9), 34)
     decisions = [
         decide(policy, pending, np.full(40, 0.7), rng=np.random.default_rng(seed))
         for seed in range(60)
     ]
-    average = np.zeros(3)
+    average, known = np.zeros(3), pending.known
     ways = product(range(10), repeat=3)
     for better in ways:  # 1000 of them: more than are looked at one by one
-        state = State(tuple(np.add(pending.good, better)), tuple(np.add(pending.bad, 9) - better))
+        state = State.of_counts(
+            tuple(np.add(known.good, better)), tuple(np.add(known.bad, 9) - better)
+        )
         chance = np.prod(
             [
                 beta_binomial(arm.beta.good + g, arm.beta.bad + b, 9)[j]
-                for arm, g, b, j in zip(
-                    problem.arms, pending.good, pending.bad, better, strict=True
-                )
+                for arm, g, b, j in zip(problem.arms, known.good, known.bad, better, strict=True)
             ]
         )
         average += chance * policy.indices(34, state)
@@ -347,7 +347,9 @@ def test_chances_of_open_outcomes_are_those_of_all_sequences(
 ) -> None:
     problem = Problem(arms=(Arm(name="a", prior=BetaBernoulli(good=a, bad=b)),), horizon=20)
     expected = np.zeros(count + 1)
-    for state, chance in sequences(problem, PendingState((0,), (0,), (count,), count)):
+    for state, chance in sequences(
+        problem, PendingState(State.of_counts((0,), (0,)), (count,), count)
+    ):
         expected[state.good[0]] += chance
     np.testing.assert_allclose(beta_binomial(a, b, count), expected, rtol=1e-12)
 
@@ -374,12 +376,12 @@ def test_one_open_outcome_by_hand() -> None:
     """
     arms = (Arm(name="known", prior=BetaBernoulli(good=51, bad=49)), Arm(name="unknown"))
     policy = DecoPolicy(Problem(arms=arms, horizon=3), [0.55, 0.5, 0.5])
-    decision = decide(policy, PendingState((0, 0), (0, 0), (0, 1), 1), policy.prices)
+    decision = decide(policy, PendingState(State.fresh(2), (0, 1), 1), policy.prices)
     assert decision.index is not None
     assert decision.index == pytest.approx([51 / 100, float(Fraction(1, 2))], rel=1e-14)
     assert decision.arm == 0
     assert decision.value_of_information == pytest.approx([0.0, 0.0], abs=1e-15)
-    fresh = decide(policy, PendingState((0, 1), (0, 0), (0, 0), 1), policy.prices)
+    fresh = decide(policy, PendingState(State.of_counts((0, 1), (0, 0)), (0, 0), 1), policy.prices)
     assert fresh.index == pytest.approx([51 / 100, 2 / 3], rel=1e-14)
     assert (fresh.arm, fresh.price) == (1, 0.5)
 
@@ -396,7 +398,7 @@ def test_reasons_are_sentences() -> None:
         "new: expected reward 0.5 + value of information 0.08333 = index 0.5833, the largest; "
         "tied with twin: the least pulled is taken, then the first; the price is 0.55"
     )
-    waiting = PendingState((0, 0, 0), (0, 0, 0), (0, 1, 0), 1)
+    waiting = PendingState(State.of_counts((0, 0, 0), (0, 0, 0)), (0, 1, 0), 1)
     assert decide(policy, waiting, policy.prices).reason == (
         "known: expected reward 0.51 + value of information 0 = index 0.51, the largest; "
         "averaged over 1 pending outcome; the price is 0.5"
@@ -427,10 +429,8 @@ def test_the_arm_to_keep_is_that_of_the_policy(name: str) -> None:
         assert found == policy.select(HORIZON, state)
         # open outcomes do not move what an arm is expected to earn
         pending = opened(state, HORIZON, 3, rng)
-        rewards = [
-            good_chance(arm, good + bad, good)
-            for arm, good, bad in zip(problem.arms, pending.good, pending.bad, strict=True)
-        ]
+        pairs = zip(problem.arms, pending.known.rows, strict=True)
+        rewards = [good_chance(arm, sum(row), row[0]) for arm, row in pairs]
         (kept,) = deployment(live, pending)
         assert rewards[kept] == pytest.approx(max(rewards), rel=1e-12)
 
@@ -445,7 +445,7 @@ def test_only_the_end_of_a_problem_that_deploys_keeps_an_arm() -> None:
 # -- cancellations and what is refused ----------------------------------------------------------
 
 BAD = {
-    "one count for each arm": ((0, 0), (0,), (0, 0), 0, ()),
+    "one count for each arm": ((0, 0), (0, 0), (0,), 0, ()),
     "another number of arms": ((0, 0, 0), (0, 0, 0), (0, 0, 0), 0, ()),
     "negative counts": ((-1, 1), (0, 0), (0, 0), 0, ()),
     "negative stage": ((0, 0), (0, 0), (0, 0), -1, ()),
@@ -461,14 +461,15 @@ BAD = {
 def test_pending_states_that_cannot_be_are_refused(bad: str) -> None:
     policy = DecoPolicy(Problem.uniform(arms=2, horizon=3), [0.5] * 3)
     with refused("invalid_argument"):
-        decide(policy, PendingState(*BAD[bad]), policy.prices)
+        decide(policy, PendingState(State.of_counts(*BAD[bad][:2]), *BAD[bad][2:]), policy.prices)
 
 
 @pytest.mark.parametrize("name", SINGLE_PULLS)
 def test_same_situation_same_seed_same_decision(name: str) -> None:
     for pending in pending_states("other priors", 12):
         copy = PendingState(
-            *map(list, (pending.good, pending.bad, pending.open)),  # type: ignore[arg-type]
+            State.of_counts(list(pending.known.good), list(pending.known.bad)),
+            list(pending.open),  # type: ignore[arg-type]
             pending.stage,
         )
         assert copy == pending

@@ -258,8 +258,8 @@ def test_indices_are_averaged_over_pending_outcomes_as_brute_force_does(policy: 
     other = GRADES.model_copy(update={"name": "b", "prior": DirichletCategorical([2, 1, 1])})
     problem = Problem(arms=[GRADES, other], horizon=6)
     made = make_policy(problem, policy)
-    seen = State.parse("1+0+0,0+0+1", problem).statistics
-    pending = PendingState((0, 0), (0, 0), (2, 1), stage=5, statistics=seen)
+    seen = State.parse("1+0+0,0+0+1", problem)
+    pending = PendingState(seen, (2, 1), stage=5)
     found = decide(made, pending, None).index
     assert found is not None
     average = np.zeros(2)
@@ -297,7 +297,7 @@ def _known(trial: Trial) -> list[tuple[ArmModel, Any]]:
         ",".join(arm.seen or f"{arm.good}/{arm.good + arm.bad}" for arm in trial.status().arms),  # type: ignore[operator]
         trial.problem,
     )
-    return list(zip(trial.kinds.values(), state.stats(trial.problem), strict=True))
+    return list(zip(trial.kinds.values(), state.stats, strict=True))
 
 
 # -- report -------------------------------------------------------------------------------------

@@ -101,7 +101,7 @@ def test_asks_follow_the_policy(trial: Any) -> None:
     policy = Bench(PROBLEM).policy(trial.policy)
     good, bad = [0, 0, 0], [0, 0, 0]
     for stage in range(HORIZON):
-        (arm,) = policy.select(stage, State(good=tuple(good), bad=tuple(bad)))
+        (arm,) = policy.select(stage, State.of_counts(good=tuple(good), bad=tuple(bad)))
         slot = trial.ask()
         assert (slot.arm, slot.stage) == (PROBLEM.arms[arm].name, stage)
         outcome = (stage * 5 + arm) % 3 == 0

@@ -140,7 +140,7 @@ def check_values() -> Iterator[Check]:
 
 def _choice(policy: policies.Policy, stage: int, state: plain.State) -> tuple[int, ...]:
     good, bad = tuple(g for _, g in state), tuple(n - g for n, g in state)
-    return policy.select(stage, State(good, bad))
+    return policy.select(stage, State.of_counts(good, bad))
 
 
 def check_chances() -> Iterator[Check]:

@@ -336,9 +336,9 @@ class ReplannedDecoPolicy(Policy):
             policy = DecoPolicy(left, prices, ties=self.ties)
             for t in range(last - first):
                 now = _state(episodes, e)
-                since = State(
-                    tuple(np.subtract(now.good, before.good).tolist()),
-                    tuple(np.subtract(now.bad, before.bad).tolist()),
+                since = State.of_counts(
+                    np.subtract(now.good, before.good).tolist(),
+                    np.subtract(now.bad, before.bad).tolist(),
                 )
                 for i, arm in enumerate(policy.select(t, since, rng)):
                     pull(episodes, e, t, i, arm)
@@ -346,7 +346,7 @@ class ReplannedDecoPolicy(Policy):
 
 def _state(episodes: Episodes, e: int) -> State:
     good, pulls = episodes.good[e], episodes.pulls[e]
-    return State(tuple(good.tolist()), tuple((pulls - good).tolist()))
+    return State.of_counts(good.tolist(), (pulls - good).tolist())
 
 
 # -- prices chosen again at every stage ----------------------------------------------------------

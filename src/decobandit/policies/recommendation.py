@@ -255,12 +255,12 @@ def _decided(policy: Policy, stage: int, state: State, rng: Rng) -> Recommendati
 
 def known_of_arm(problem: Problem, state: State, k: int) -> dict[str, Any]:
     """Return counts and posterior of an arm."""
-    text = state.statistics[k] if state.statistics else None
-    if text is not None:
-        model = problem.groups[problem.group_of_arm[k]].model
+    model, row = problem.arm_groups[k].model, state.rows[k]
+    if not model.counts_good:
         none = dict.fromkeys(("good", "bad", "posterior_good", "posterior_bad"))
-        return {**none, "seen": text.text, "posterior": model.format.describe(text.stats)}
-    good, bad, prior = state.good[k], state.bad[k], problem.arms[k].beta
+        format = model.format
+        return {**none, "seen": format.write(row), "posterior": format.describe(row)}
+    (good, bad), prior = row, problem.arms[k].beta
     return {
         "good": good,
         "bad": bad,

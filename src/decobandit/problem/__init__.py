@@ -4,7 +4,7 @@ Imports `support`.
 
 What it may contain: `model.py`, `arms.py`, `design_model.py`; allowed values `fields.py`. Outcome
 models with their priors and formats: `models/`. As tables and text: `problem_tables.py`,
-`problem_files.py`. Outcomes: `state.py`, many states at once `states.py`, from data `outcomes.py`.
+`problem_files.py`. Outcomes: `states.py`, from data `outcomes.py`.
 Problems made from a problem: `variants.py`, `segments.py`. Ties: `ties.py`.
 """
 
@@ -105,11 +105,10 @@ if TYPE_CHECKING:
     from .problem_tables import problem_to_dict as problem_to_dict
     from .segments import Segment as Segment
     from .segments import visit_probabilities as visit_probabilities
-    from .state import Seen as Seen
-    from .state import State as State
-    from .state import arm_position as arm_position
-    from .state import check_stats as check_stats
+    from .states import State as State
     from .states import States as States
+    from .states import arm_position as arm_position
+    from .states import check_stats as check_stats
     from .states import is_paid as is_paid
     from .ties import DEFAULT_TIES as DEFAULT_TIES
     from .ties import TIE_RULES as TIE_RULES

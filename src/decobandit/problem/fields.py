@@ -39,6 +39,7 @@ from ..support import (
     one_line,
     refuse,
     refuse_many_keys,
+    shown,
     without_defaults,
 )
 from ..support.records import with_section
@@ -391,7 +392,13 @@ class Frozen(BaseModel):
             cls.__doc__ = with_section(cls.__doc__, "Parameters", entries)
 
     @plain_init
-    def __init__(self, /, **fields: Any) -> None:
+    def __init__(self, /, *values: Any, **fields: Any) -> None:
+        if values:
+            names = ", ".join(type(self).model_fields)
+            raise TypeError(
+                f"{type(self).__name__}: {shown(values[0])} is given by position; "
+                f"fields are given by name: {names}"
+            )
         try:
             super().__init__(**fields)
         except ValidationError as error:

@@ -19,7 +19,7 @@ from ..support import (
 from .fields import ProblemError
 from .model import Problem, check_problem, refuse_restless
 from .models.base import ArmModel, Stats
-from .state import State
+from .states import State
 
 _WITHOUT_OUTCOME = ("open", "cancelled")  # states of allocations in an exported trial
 _MOST = 10**12  # of a count

@@ -26,8 +26,7 @@ import numpy as np
 from ..support import Floats, Ints, InvalidArgument, shown
 from .arms import Arm, Reward, model_of
 from .model import Problem, check_problem
-from .state import State
-from .states import States
+from .states import State, States
 
 MIN_STRENGTH = 1e-3  # outcomes
 MAX_STRENGTH = 100.0  # times all outcomes: beyond, segments do not differ
@@ -157,7 +156,7 @@ def with_history(
         state.check_outcomes(part)
     arms = []
     for k, arm in enumerate(problem.arms):
-        stats = np.stack([state.stats(problem)[k] for state in states])
+        stats = np.stack([state.stats[k] for state in states])
         if not stats.any():
             arms.append(arm)
             continue
@@ -195,7 +194,7 @@ def remaining_problem(
         _with_rewards(arm, slice(stage, None), problem.horizon).model_copy(
             update={"prior": model_of(arm).posterior(stats), "terminal": reached(arm, stats)}
         )
-        for arm, stats in zip(problem.arms, state.stats(problem), strict=True)
+        for arm, stats in zip(problem.arms, state.stats, strict=True)
     )
     law = problem.random_horizon
     horizon = problem.horizon - stage if law is None else law.part(slice(stage, None))

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..problem import LARGEST_SUM, ArmModel, MarkovModel, Outcome, Problem, Seen, Stats
+from ..problem import LARGEST_SUM, ArmModel, MarkovModel, Outcome, Problem, Stats
 from ..support import InvalidArgument
 from ..support.frames import Shown
 from ..support.records import doc, record_class
@@ -425,17 +425,6 @@ def value_of(kind: ArmModel, part: ArmPulls, stats: Stats, tally: Stats) -> floa
     if part.pulls:
         return kind.format.tally_value(stats, tally)
     return float(kind.rest_mean(np.array(stats, dtype=float)))
-
-
-def seen_of(kinds: Kinds, allocations: Iterable[Allocation], stage: int) -> tuple[Seen | None, ...]:
-    """Return the statistics of arms with non-binary outcomes at a stage; () if there are none."""
-    if all(kind.counts_good for kind in kinds.values()):
-        return ()
-    parts = parts_by_arm(allocations)
-    return tuple(
-        None if kind.counts_good else Seen.of(kind, known_of(kind, parts.get(arm, ()), stage))
-        for arm, kind in kinds.items()
-    )
 
 
 def check_order(kinds: Kinds, allocations: Iterable[Allocation]) -> None:

@@ -176,6 +176,6 @@ def policy_after(before: str, problem: Problem, wanted: str | None = None) -> st
 
 def known_with(problem: Problem, known: State) -> State:
     """Return a state of the first arms of a problem with none of the outcomes of later ones."""
-    stats = [tuple(entry) for entry in known.stats(problem)]
+    stats = [tuple(entry) for entry in known.stats]
     later = (model_of(arm).initial() for arm in problem.arms[len(stats) :])
     return State.of_stats(problem, [*stats, *later])

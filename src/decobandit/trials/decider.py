@@ -196,7 +196,7 @@ class Decider:
         problem = self.settings.problem
         if problem.terminal is None:  # tables of last rewards, if any
             groups = [problem.groups[k].terminal for k in problem.group_of_arm]
-            arms = zip(groups, pending.good, pending.bad, strict=True)
+            arms = zip(groups, pending.known.good, pending.known.bad, strict=True)
             return sum(
                 float(table[slab_size(good + bad - 1) + good])
                 for table, good, bad in arms
@@ -252,8 +252,7 @@ def _tables(settings: TrialSettings) -> OneArmValues | None:
 def pending_state(ledger: Ledger) -> PendingState:
     """Return the state for the next ask; lost pulls count as pending: they have used a stage."""
     waiting = tuple(map(sum, zip(ledger.open, ledger.lost, strict=True)))
-    counts = (tuple(ledger.good), tuple(ledger.bad), waiting, ledger.stage)
-    return PendingState(*counts, statistics=ledger.statistics(), spent=ledger.spent)
+    return PendingState(ledger.known, waiting, ledger.stage, spent=ledger.spent)
 
 
 def uniform_number(seed: int, stage: int) -> float:
@@ -264,6 +263,9 @@ def uniform_number(seed: int, stage: int) -> float:
 def decision_record(decision: Decision, ledger: Ledger) -> dict[str, Any]:
     """Return the inputs and the numbers of a decision, as the event of an ask keeps them."""
     pending, settings = pending_state(ledger), ledger.settings
+    known = pending.known
+    pairs = zip(known.models, known.texts, strict=True)
+    texts = [None if model.counts_good else text for model, text in pairs]
 
     def numbers(values: tuple[float, ...] | None) -> list[float] | None:
         return None if values is None else list(values)
@@ -272,10 +274,10 @@ def decision_record(decision: Decision, ledger: Ledger) -> dict[str, Any]:
         "stage": decision.stage,
         **({} if settings.problem.budget is None else {"spent": pending.spent}),
         "state": {
-            "good": list(pending.good),
-            "bad": list(pending.bad),
+            "good": list(known.good),
+            "bad": list(known.bad),
             "open": list(pending.open),
-            "seen": [None if other is None else other.text for other in pending.statistics],
+            "seen": texts if any(texts) else [],
         },
         "policy": settings.policy,
         "multipliers_hash": settings.multipliers_hash,

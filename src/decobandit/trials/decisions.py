@@ -20,7 +20,6 @@ from ..problem import (
     DEFAULT_TIES,
     ArmModel,
     Problem,
-    Seen,
     State,
     States,
     Stats,
@@ -40,22 +39,20 @@ MAX_STATES_AHEAD = 100_000  # states of one arm after its pending outcomes
 class PendingState:
     """Recorded outcomes and pending pulls of every arm, (arms,) each."""
 
-    good: tuple[int, ...]
-    bad: tuple[int, ...]
+    known: State
     open: tuple[int, ...]
     stage: int  # from 0: slots in use // pulls per stage
     taken: tuple[int, ...] = ()  # arms already allocated in the stage that is being decided
-    statistics: tuple[Seen | None, ...] = ()  # arms with non-binary outcomes
     spent: float = 0.0  # of a budget, pending pulls included
 
     def __post_init__(self) -> None:
-        for counts in ("good", "bad", "open", "taken"):
+        for counts in ("open", "taken"):
             object.__setattr__(self, counts, tuple(map(operator.index, getattr(self, counts))))
-        if not len(self.good) == len(self.bad) == len(self.open):
+        if len(self.known.rows) != len(self.open):
             raise InvalidArgument(
                 "pending state: needs one count of good, bad and open for each arm"
             )
-        if min((*self.good, *self.bad, *self.open), default=0) < 0:
+        if min((*self.known.good, *self.known.bad, *self.open), default=0) < 0:
             raise InvalidArgument("pending state: counts cannot be negative")
 
     @property
@@ -66,19 +63,13 @@ class PendingState:
     @property
     def stats(self) -> list[Stats]:
         """Sufficient statistics of each arm, in the form of its model."""
-        extras = self.statistics or (None,) * len(self.good)
-        arms = zip(self.good, self.bad, extras, strict=True)
-        return [(good, bad) if other is None else other.stats for good, bad, other in arms]
-
-    @property
-    def known(self) -> State:
-        return State(self.good, self.bad, self.statistics)
+        return list(self.known.rows)
 
     def check(self, problem: Problem) -> None:
         """Raise a ValueError if the problem has no such state."""
         arms, m = problem.n_arms, problem.pulls_per_stage
-        if len(self.good) != arms:
-            raise InvalidArgument(f"pending state: {len(self.good)} arms; the problem has {arms}")
+        if len(self.open) != arms:
+            raise InvalidArgument(f"pending state: {len(self.open)} arms; the problem has {arms}")
         if not 0 <= self.stage <= problem.horizon:
             raise InvalidArgument(f"pending state: stage must be 0..{problem.horizon}")
         if not all(0 <= arm < arms for arm in self.taken):

@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import Any, Literal
 
 from ..policies import DEFAULT_POLICY, policy_class
-from ..problem import ArmModel, Outcome, Problem, Seen, State, is_paid
+from ..problem import ArmModel, Outcome, Problem, State, Stats, is_paid
 from ..support import InvalidArgument, Unsupported, look_alike_keys
 from .allocations import (
     Allocation,
@@ -21,8 +21,9 @@ from .allocations import (
     changed,
     check_order,
     kinds_by_name,
+    known_of,
     new_allocation,
-    seen_of,
+    parts_by_arm,
     told_counts,
 )
 from .arm_changes import (
@@ -207,10 +208,15 @@ class Ledger:
 
     @property
     def known(self) -> State:
-        return State(tuple(self.good), tuple(self.bad), self.statistics())
-
-    def statistics(self) -> tuple[Seen | None, ...]:
-        return seen_of(self.kinds, self.allocations.values(), self.stage)
+        kinds = self.kinds
+        rows: list[Stats] = list(zip(self.good, self.bad, strict=True))
+        if not all(kind.counts_good for kind in kinds.values()):
+            parts = parts_by_arm(self.allocations.values())
+            rows = [
+                row if kind.counts_good else known_of(kind, parts.get(arm, ()), self.stage)
+                for (arm, kind), row in zip(kinds.items(), rows, strict=True)
+            ]
+        return State(tuple(rows), tuple(kinds.values()))
 
     def unmasked_since(self, time: str, person: str) -> int:
         """Count the allocations that a person has unmasked after a time."""

@@ -97,7 +97,7 @@ def arm_results(ledger: Ledger, control: int) -> tuple[ArmResult, ...]:
     """Return the results of every arm, in the order of the problem; of one segment at a time."""
     problem, state = ledger.problem, ledger.known
     best, better, uplifts = _compared(problem, state, control, ledger.settings.rules or Rules())
-    written, stats = str(state).split(","), state.stats(problem)
+    written, stats = str(state).split(","), state.stats
     parts, results = parts_by_arm(ledger.allocations.values()), []
     for k, (arm, model) in enumerate(zip(problem.arms, kinds_of(problem), strict=True)):
         pulls, fresh = state.pulls[k], np.array(model.initial(), dtype=float)
@@ -177,7 +177,7 @@ def _drawn_in_all(ledger: Ledger, control: int) -> tuple[list[Ends | None], *Cha
         return [None] * problem.n_arms, none, none, [NO_UPLIFT] * problem.n_arms
     rng, means = np.random.default_rng(0), np.zeros((problem.n_arms, DRAWS_IN_ALL))
     for part, segment in zip(ledger.parts, problem.segments, strict=True):
-        stats = part.known.stats(part.problem)
+        stats = part.known.stats
         for k, model in enumerate(kinds_of(part.problem)):
             states = np.broadcast_to(stats[k], (DRAWS_IN_ALL, stats[k].size))
             means[k] += segment.share * model.mean_at(model.sample(states, rng))
@@ -228,7 +228,7 @@ def credible_interval(model: ArmModel, stats: Floats) -> Ends | None:
 
 def posteriors_of(ledger: Ledger) -> list[tuple[float, Ends | None]]:
     """Return posterior mean and credible interval of every arm."""
-    pairs = zip(kinds_of(ledger.problem), ledger.known.stats(ledger.problem), strict=True)
+    pairs = zip(kinds_of(ledger.problem), ledger.known.stats, strict=True)
     return [(float(model.mean(stats)), credible_interval(model, stats)) for model, stats in pairs]
 
 
@@ -246,7 +246,7 @@ def _compared(problem: Problem, state: State, control: int, rules: Rules) -> Cha
     better: list[float | None] = comparison.better(states, control)[0].tolist()
     better[control] = None
     base, factor = rules.pull_values(problem)
-    stats = zip(kinds_of(problem), state.stats(problem), strict=True)
+    stats = zip(kinds_of(problem), state.stats, strict=True)
     means = base + factor * np.array([float(model.mean(own)) for model, own in stats])
     ends = None
     if not many:

@@ -39,6 +39,7 @@ class ArmModel(ABC):
     format_class: ClassVar[type[OutcomeFormat[Any]]]
     finite: ClassVar[bool]  # whether there are finitely many states after some pulls
     ordered: ClassVar[bool] = False  # whether the order of outcomes matters
+    counts_outcomes: ClassVar[bool] = False  # whether statistics are counts of each outcome
     counts_good: ClassVar[bool] = False  # whether outcomes are good or bad
     has_law: ClassVar[bool] = True  # whether the arm's mean has `quantile` and `cdf`
     known_variance: ClassVar[bool] = True  # whether outcomes of a known mean have a known law
@@ -80,8 +81,10 @@ class ArmModel(ABC):
         """Statistics of an arm that has not been pulled."""
 
     def pulls(self, stats: Floats) -> Floats:
-        """Return pulls so far, (...); the first statistic of most models."""
-        return stats[..., 0]
+        """Return pulls so far, (...); the first statistic where none counts outcomes."""
+        # outcomes are few: column by column is faster than along rows
+        columns = range(1, self.width if self.counts_outcomes else 1)
+        return np.asarray(sum((stats[..., j] for j in columns), start=stats[..., 0]))
 
     @abstractmethod
     def mean(self, stats: Floats) -> Floats:
@@ -149,8 +152,7 @@ class ArmModel(ABC):
         """Draw the stream that decides outcomes at parameters (E, ...): (E, pulls)."""
         E, number = parameters.shape
         repeated = np.broadcast_to(parameters[:, None], (E, pulls, number))
-        initial = np.broadcast_to(np.array(self.initial(), dtype=float), (E, pulls, self.width))
-        return self.sample_outcome(repeated, initial, rng)
+        return self.sample_outcome(repeated, self.begun(np.empty((E, pulls))), rng)
 
     def from_stream(self, drawn: Floats, stats: Floats) -> Floats:
         """Convert entries of a stream to outcomes of arms in these states."""
@@ -214,10 +216,9 @@ class ArmModel(ABC):
             later = after.reshape(*probabilities.shape, self.width)
             if len(stats) == 1:
                 rows, place = np.unique(later[0], axis=0, return_inverse=True)
-                merged = np.bincount(place.reshape(-1), probabilities[0], len(rows))
-                probabilities = merged.astype(float)[None]
-                possible = probabilities[0] > 0.0
-                probabilities, later = probabilities[:, possible], rows[None, possible]
+                merged: Floats = np.bincount(place.reshape(-1), probabilities[0], len(rows))
+                possible = merged > 0.0
+                probabilities, later = merged[None, possible], rows[None, possible]
             if probabilities.shape[1] > most:
                 return None
         return probabilities, later
@@ -272,27 +273,21 @@ Model = TypeVar("Model", bound=ArmModel)
 class OutcomeFormat(ABC, Generic[Model]):
     """Text and JSON of one model: outcomes, statistics, truth, tallies.
 
-    A true parameter is a number between the `truths`, unless a model reads another; there is none
-    where they are None.
+    A tally is what several outcomes of one arm are recorded as: their statistics where their order
+    does not matter. A true parameter is a number between the `truths`, unless a model reads
+    another; there is none where they are None.
     """
 
     truths: ClassVar[tuple[float, float] | None] = -LARGEST_SUM, LARGEST_SUM
     truth_rule: ClassVar[str] = f"must be a finite number, the mean{OF_SIZE}"
     form: ClassVar[str]  # notation of statistics, in words
+    outcomes: str  # of the model, in words
+    rule: str = "a finite number"  # that outcomes obey, in words
+    choices: tuple[str, ...] = ()  # names of all outcomes that forms list; none of numbers
     most: int | None = None  # the largest outcome, where outcomes are whole numbers from 0
 
     def __init__(self, model: Model) -> None:
         self.model = model
-
-    @property
-    @abstractmethod
-    def outcomes(self) -> str:
-        """Outcomes of the model, in words."""
-
-    @property
-    def rule(self) -> str:
-        """Condition on an outcome, in words."""
-        return "a finite number"
 
     # -- statistics and truth -----------------------------------------------------------------
 
@@ -312,13 +307,18 @@ class OutcomeFormat(ABC, Generic[Model]):
     def check(self, stats: Stats) -> None:
         """Refuse statistics that no outcomes lead to."""
 
+    def impossible(self, stats: Stats, rule: str) -> InvalidArgument:
+        """Return the error of statistics that break a rule."""
+        return InvalidArgument(f"{self.write(stats)}; {rule}")
+
     def read_truth(self, value: object) -> Stats:
         """Read the true parameters of an arm from user input; refuse anything else."""
+        if self.truths is None and value in ("-", None):
+            return ()
         number = number_of(value)
-        none = self.truths is None and value in ("-", None)
-        if not none and (self.truths is None or not self.truths[0] <= number <= self.truths[1]):
+        if self.truths is None or not self.truths[0] <= number <= self.truths[1]:
             raise InvalidArgument(f"{shown(value)} is not allowed; {self.truth_rule}")
-        return () if none else (number,)
+        return (number,)
 
     # -- outcomes that are recorded one by one ------------------------------------------------
 
@@ -342,20 +342,14 @@ class OutcomeFormat(ABC, Generic[Model]):
         """Describe a recorded outcome."""
         return str(outcome)
 
-    @property
-    def choices(self) -> tuple[str, ...]:
-        """Names of all outcomes that forms list; none where outcomes are numbers."""
-        return ()
-
-    # -- tallies: outcomes of several pulls that are recorded together ------------------------
-    # Where their order does not matter, a tally is their statistics.
+    # -- tallies ------------------------------------------------------------------------------
 
     def tally(self, outcomes: Sequence[Outcome]) -> Stats:
         """Return the tally of outcomes as logs store them."""
-        first = np.array(self.model.initial(), dtype=float)
         numbers = np.array([self.read_outcome(outcome, ()) for outcome in outcomes], dtype=float)
-        after = self.model.update(np.broadcast_to(first, (len(numbers), first.size)), numbers)
-        return tuple((first + (after - first).sum(axis=0)).tolist())
+        first = self.model.begun(numbers)
+        added = (self.model.update(first, numbers) - first).sum(axis=0)
+        return tuple((np.array(self.model.initial(), dtype=float) + added).tolist())
 
     def tally_pulls(self, tally: Stats) -> int:
         """Return the number of outcomes in a tally."""
@@ -401,6 +395,7 @@ class OutcomesInOrder(OutcomeFormat[Model]):
     """Tallies of outcomes that are numbers, where their order matters: the outcomes themselves."""
 
     no_tally: Stats = ()
+    tally_form = "outcomes in the order of the pulls, such as 1+0", "+"
 
     def tally(self, outcomes: Sequence[Outcome]) -> Stats:
         return tuple(float(self.plain(outcome)) for outcome in outcomes)
@@ -429,19 +424,12 @@ class OutcomesInOrder(OutcomeFormat[Model]):
     def write_tally(self, tally: Stats) -> str:
         return "+".join(map(shortest, tally))
 
-    @property
-    def tally_form(self) -> tuple[str, str]:
-        return "outcomes in the order of the pulls, such as 1+0", "+"
-
 
 class WholeNumbers(OutcomeFormat[Model]):
     """Outcomes that are whole numbers from 0 to `most`."""
 
     most = 2**53  # the next float is not a number of its own
-
-    @property
-    def rule(self) -> str:
-        return f"a whole number, zero or more, at most {self.most}"
+    rule = f"a whole number, zero or more, at most {most}"
 
     def read_outcome(self, text: object, stats: Stats) -> float:
         try:
@@ -568,16 +556,17 @@ class SumFormat(StatsOverPulls[Model]):
 
     def check(self, stats: Stats) -> None:
         pulls, total = stats[:2]
+        rule = None
         if pulls < 0 or not math.isfinite(total):
-            raise InvalidArgument(
-                f"{self.write(stats)}; must be a finite sum, and pulls zero or more"
-            )
-        if pulls == 0 and total != 0:
-            raise InvalidArgument(f"{self.write(stats)}; without pulls the sum is 0")
-        if self.positive and pulls > 0 and total <= 0:
-            raise InvalidArgument(f"{self.write(stats)}; the sum must be positive")
-        if abs(total) > LARGEST_SUM:
-            raise InvalidArgument(f"{self.write(stats)}; the sum must be a number{OF_SIZE}")
+            rule = "must be a finite sum, and pulls zero or more"
+        elif pulls == 0 and total != 0:
+            rule = "without pulls the sum is 0"
+        elif self.positive and pulls > 0 and total <= 0:
+            rule = "the sum must be positive"
+        elif abs(total) > LARGEST_SUM:
+            rule = f"the sum must be a number{OF_SIZE}"
+        if rule is not None:
+            raise self.impossible(stats, rule)
 
     def read_outcome(self, text: object, stats: Stats) -> float:
         outcome = number_of(text)
@@ -608,19 +597,13 @@ def shortest(number: float) -> str:
 
 
 def rounded(record: str) -> str:
-    """Round the numbers in what is on record of an arm to six digits; files and logs have all.
+    """Round numbers on record of an arm, as 1.6400000000000003/7, to six digits: 1.64/7."""
 
-    Examples
-    --------
-    >>> from decobandit.problem.models.base import rounded
-    >>> rounded("1.6400000000000003/7"), rounded("2+0+1")
-    ('1.64/7', '2+0+1')
-    """
-    return LONG_NUMBER.sub(lambda match: _six_digits(float(match[0])), record)
+    def six_digits(match: re.Match[str]) -> str:
+        number = float(match[0])
+        return f"{number:.6g}" if abs(number) < 1e5 else f"{number:.1f}"
 
-
-def _six_digits(number: float) -> str:
-    return f"{number:.6g}" if abs(number) < 1e5 else f"{number:.1f}"
+    return LONG_NUMBER.sub(six_digits, record)
 
 
 def parts_of(text: str) -> list[str]:

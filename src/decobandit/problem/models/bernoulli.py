@@ -61,13 +61,10 @@ class BernoulliFormat(OutcomeFormat[Any]):
     """Statistics are written good/pulls."""
 
     outcomes = "good or bad"
+    rule = "good, bad, 1 or 0"
     form = "good/pulls"
     truths: ClassVar[tuple[float, float] | None] = 0.0, 1.0
     truth_rule = "must be between 0 and 1"
-
-    @property
-    def rule(self) -> str:
-        return "good, bad, 1 or 0"
 
     def describe(self, stats: Stats) -> str:
         return f"Beta({self.model.good + stats[0]:g}, {self.model.bad + stats[1]:g})"
@@ -99,9 +96,7 @@ class BernoulliFormat(OutcomeFormat[Any]):
         if value in ("good", "bad"):
             return int(value == "good")
         if not isinstance(value, bool | np.bool_ | int | np.integer) or value not in (0, 1):
-            word = isinstance(value, str) and value.strip().lower() in _OUTCOMES
-            text = ", as a number, not as text" if word else ""
-            raise no_outcome(value, f"{self.rule}{text}")
+            raise no_outcome(value, self.rule)
         return int(value)
 
     def named(self, outcome: Outcome) -> str:
@@ -118,6 +113,7 @@ class BernoulliModel(ArmModel):
     word = "good-or-bad"
     format_class = BernoulliFormat
     finite = True
+    counts_outcomes = True
     counts_good = True
     width = 2
     mean_range = 0.0, 1.0
@@ -131,9 +127,6 @@ class BernoulliModel(ArmModel):
 
     def initial(self) -> Stats:
         return (0, 0)
-
-    def pulls(self, stats: Floats) -> Floats:
-        return np.asarray(stats[..., 0] + stats[..., 1])
 
     def mean(self, stats: Floats) -> Floats:
         a, b = self.good + stats[..., 0], self.bad + stats[..., 1]
@@ -213,11 +206,7 @@ def beta_binomial(a: Floats | float, b: Floats | float, count: int) -> Floats:
     j = np.arange(count)
     # from one number to the next: sums of logarithms neither underflow nor cancel
     ratios = np.log((count - j) * (a + j) / ((j + 1.0) * (b + count - 1.0 - j)))
-    logs = (
-        np.concatenate([np.zeros_like(ratios[..., :1]), ratios], axis=-1)
-        if count
-        else (np.zeros((*np.shape(a)[:-1], 1)))
-    )
-    logs = np.cumsum(logs, axis=-1)
+    before = np.zeros((*np.shape(a)[:-1], 1))
+    logs = np.cumsum(np.concatenate([before, ratios], axis=-1), axis=-1)
     probabilities = np.exp(logs - logs.max(axis=-1, keepdims=True))
     return np.asarray(probabilities / probabilities.sum(axis=-1, keepdims=True), dtype=np.float64)

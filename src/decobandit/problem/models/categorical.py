@@ -15,15 +15,7 @@ from pydantic import Field, model_validator
 
 from ...support import Floats, Ints, InvalidArgument, refuse, shown
 from ..fields import FirstError, PriorWeight, plain_init
-from .base import (
-    ArmModel,
-    Outcome,
-    PriorTable,
-    Stats,
-    WholeNumbers,
-    numbers_of,
-    shared_out,
-)
+from .base import ArmModel, Outcome, PriorTable, Stats, WholeNumbers, numbers_of, shared_out
 
 MOST_CLASSES = 20
 SUM_TOLERANCE = 1e-9  # of probabilities that are to sum to 1
@@ -79,25 +71,13 @@ class DirichletCategorical(PriorTable):
 class CategoricalFormat(WholeNumbers[Any]):
     """Statistics are written as counts joined by +."""
 
-    @property
-    def outcomes(self) -> str:
-        return f"classes worth {', '.join(f'{value:g}' for value in self.model.values)}"
-
-    @property
-    def most(self) -> int:  # type: ignore[override]
-        return int(self.model.width) - 1
-
-    @property
-    def rule(self) -> str:
-        return f"the number of a class, 0 to {self.most}"
-
-    @property
-    def choices(self) -> tuple[str, ...]:
-        return tuple(map(str, range(self.model.width)))
-
-    @property
-    def _example(self) -> str:
-        return "+".join(self.choices)
+    def __init__(self, model: CategoricalModel) -> None:
+        super().__init__(model)
+        self.outcomes = f"classes worth {', '.join(f'{value:g}' for value in model.values)}"
+        self.most = model.width - 1
+        self.rule = f"the number of a class, 0 to {self.most}"
+        self.choices = tuple(map(str, range(model.width)))
+        self._example = "+".join(self.choices)
 
     def describe(self, stats: Stats) -> str:
         counts = (f"{a + n:g}" for a, n in zip(self.model.counts, stats, strict=True))
@@ -109,25 +89,20 @@ class CategoricalFormat(WholeNumbers[Any]):
     def read(self, text: str) -> Stats:
         counts, classes = text.split("+"), self.model.width
         if not _COUNTS.fullmatch(text) or len(counts) != classes:
-            raise InvalidArgument(
-                f"{text!r}; must be {classes} counts, for example {self._example}"
-            )
-        return tuple(int(count) for count in counts)
+            rule = f"must be {classes} counts, for example {self._example}"
+            raise InvalidArgument(f"{text!r}; {rule}")
+        return tuple(map(int, counts))
 
     def check(self, stats: Stats) -> None:
         if min(stats) < 0:
-            raise InvalidArgument(f"{self.write(stats)}; counts cannot be negative")
+            raise self.impossible(stats, "counts cannot be negative")
 
     def read_truth(self, value: object) -> Stats:
-        probabilities = numbers_of(value)
-        possible = len(probabilities) == self.model.width and all(
-            probability >= 0.0 for probability in probabilities
-        )
+        probabilities, classes = numbers_of(value), self.model.width
+        possible = len(probabilities) == classes and min(probabilities) >= 0.0
         if not possible or not abs(sum(probabilities) - 1.0) <= SUM_TOLERANCE:
-            raise InvalidArgument(
-                f"{shown(value)} is not allowed; "
-                f"must be {self.model.width} probabilities that sum to 1"
-            )
+            rule = f"must be {classes} probabilities that sum to 1"
+            raise InvalidArgument(f"{shown(value)} is not allowed; {rule}")
         return probabilities
 
     def sole(self, tally: Stats) -> Outcome:
@@ -148,6 +123,7 @@ class CategoricalModel(ArmModel):
     word = "categorical"
     format_class = CategoricalFormat
     finite = True
+    counts_outcomes = True
     quantiles_searched = True
 
     @property
@@ -167,10 +143,6 @@ class CategoricalModel(ArmModel):
 
     def initial(self) -> Stats:
         return (0,) * self.width
-
-    def pulls(self, stats: Floats) -> Floats:
-        # classes are few: column by column is faster than along rows
-        return np.asarray(sum(stats[..., j] for j in range(1, self.width)) + stats[..., 0])
 
     def probabilities(self, stats: Floats) -> Floats:
         """Probability of each class for the next outcome, (..., L)."""
@@ -248,9 +220,8 @@ class CategoricalModel(ArmModel):
         return np.asarray(stats @ np.array(self.values))
 
     def transitions(self, stats: Floats, truth: Stats | None = None) -> tuple[Floats, Floats]:
-        probabilities = (
-            self.probabilities(stats) if truth is None else np.broadcast_to(truth, stats.shape)
-        )
+        known = self.probabilities(stats) if truth is None else truth
+        probabilities = np.broadcast_to(known, stats.shape)
         return probabilities, np.asarray(stats[..., None, :] + np.eye(self.width))
 
     def expected(self, stats: Floats, number: Ints) -> Floats:

@@ -66,20 +66,16 @@ class ExponentialFormat(SumFormat[Any]):
     positive = True
     truths = 5e-324, LARGEST_SUM
     truth_rule = "must be a positive mean time"
+    rule = "a positive number"
 
-    @property
-    def rule(self) -> str:
-        return "a positive number"
-
-    @property
-    def outcomes(self) -> str:
-        limit = "" if self.model.cap == math.inf else f", counted up to {self.model.cap:g}"
-        return f"survival times{limit}"
+    def __init__(self, model: ExponentialModel) -> None:
+        super().__init__(model)
+        limit = "" if model.cap == math.inf else f", counted up to {model.cap:g}"
+        self.outcomes = f"survival times{limit}"
 
     def describe(self, stats: Stats) -> str:
-        return (
-            f"Exponential(Gamma({self.model.shape + stats[0]:g}, {self.model.rate + stats[1]:g}))"
-        )
+        shape, rate = self.model.shape + stats[0], self.model.rate + stats[1]
+        return f"Exponential(Gamma({shape:g}, {rate:g}))"
 
 
 @dataclass(frozen=True)

@@ -311,13 +311,16 @@ class MarkovFormat(OutcomesInOrder[Any]):
     truths = None
     truth_rule = 'must be "-": Markov arms have no parameters'
 
-    @cached_property
-    def choices(self) -> tuple[str, ...]:
-        """Names of all outcomes; of a restless arm, of the states after a stage."""
-        arrays = self.model.arrays
-        if self.model.restless:
-            return tuple(arrays.names)
-        return tuple(dict.fromkeys(name for names in arrays.outcomes for name in names))
+    def __init__(self, model: MarkovModel) -> None:
+        super().__init__(model)
+        if model.restless:
+            self.choices = model.arrays.names
+            self.tally_form = f"the state after the stage, such as {self.choices[0]}", "+"
+        else:
+            every = (name for names in model.arrays.outcomes for name in names)
+            self.choices = tuple(dict.fromkeys(every))
+            example = "+".join((self.choices * 2)[:2])
+            self.tally_form = f"outcomes in the order of the pulls, such as {example}", "+"
 
     def _outcomes(self, stats: Stats) -> dict[str, int]:
         """Positions of the outcomes that are possible in a state, by name."""
@@ -376,13 +379,6 @@ class MarkovFormat(OutcomesInOrder[Any]):
 
     def write_tally(self, tally: Stats) -> str:
         return "+".join(self.choices[int(place)] for place in tally)
-
-    @property
-    def tally_form(self) -> tuple[str, str]:
-        if self.model.restless:
-            return f"the state after the stage, such as {self.choices[0]}", "+"
-        example = "+".join((self.choices * 2)[:2])
-        return f"outcomes in the order of the pulls, such as {example}", "+"
 
     def _walk(self, stats: Stats, tally: Stats) -> list[Stats]:
         """Statistics before each outcome and after all; a ValueError where one cannot follow."""

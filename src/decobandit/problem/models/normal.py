@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field
 
-from ...support import Floats, InvalidArgument, refuse
+from ...support import Floats, refuse
 from ..fields import Number, PositiveNumber, plain_init
 from .base import (
     LARGEST_SUM,
@@ -124,9 +124,9 @@ class NormalFormat(SumFormat[Any]):
 
     example = "1.25/2"
 
-    @property
-    def outcomes(self) -> str:
-        return f"measurements, noise sd {self.model.noise_sd:g}"
+    def __init__(self, model: NormalMean) -> None:
+        super().__init__(model)
+        self.outcomes = f"measurements, noise sd {model.noise_sd:g}"
 
     def describe(self, stats: Stats) -> str:
         now = np.array(stats, dtype=float)
@@ -192,15 +192,16 @@ class DriftFormat(OutcomesInOrder[Any], NormalFormat):
     form = "mean~sd/pulls"
     example = "0.4~0.2/3"
 
-    @property
-    def outcomes(self) -> str:
-        return f"{super().outcomes}, drift sd {self.model.drift_sd:g}"
+    def __init__(self, model: DriftModel) -> None:
+        super().__init__(model)
+        self.outcomes += f", drift sd {model.drift_sd:g}"
 
     def check(self, stats: Stats) -> None:
         pulls, mean, sd = stats
         if pulls < 0 or not abs(mean) <= LARGEST_SUM or not 0.0 < sd <= LARGEST_SUM:
-            rule = "must be a finite mean, a positive sd, and pulls zero or more"
-            raise InvalidArgument(f"{self.write(stats)}; {rule}")
+            raise self.impossible(
+                stats, "must be a finite mean, a positive sd, and pulls zero or more"
+            )
 
 
 @dataclass(frozen=True)

@@ -93,7 +93,7 @@ class NormalGammaFormat(SumFormat[Any]):
         least = total * (total / max(pulls, 1)) * (1.0 - 1e-9)  # rounding
         if not least <= squares <= (LARGEST_SUM**2 if pulls else 0.0):
             rule = "squares must add up to the square of the sum divided by the pulls, at least"
-            raise InvalidArgument(f"{self.write(stats)}; {rule}")
+            raise self.impossible(stats, rule)
 
     def read_truth(self, value: object) -> Stats:
         numbers = numbers_of(value)

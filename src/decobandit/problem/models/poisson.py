@@ -9,16 +9,9 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field
 
-from ...support import Floats, Ints, InvalidArgument
+from ...support import Floats, Ints
 from ..fields import PriorWeight, plain_init
-from .base import (
-    PriorTable,
-    Stats,
-    SumFormat,
-    SumModel,
-    WholeNumbers,
-    gamma_evidence,
-)
+from .base import PriorTable, Stats, SumFormat, SumModel, WholeNumbers, gamma_evidence
 
 MOST_COUNTS = 64  # that transitions tell apart
 TAIL = 1e-9  # probability of counts beyond them
@@ -68,9 +61,7 @@ class PoissonFormat(WholeNumbers[Any], SumFormat[Any]):
     def check(self, stats: Stats) -> None:
         super().check(stats)
         if stats[1] < 0 or stats[1] != int(stats[1]):
-            raise InvalidArgument(
-                f"{self.write(stats)}; the sum of counts is a whole number, not < 0"
-            )
+            raise self.impossible(stats, "the sum of counts is a whole number, not < 0")
 
 
 @dataclass(frozen=True)
@@ -178,9 +169,8 @@ class PoissonModel(SumModel):
         probabilities = nbinom.pmf(sums, r, probability)
         probabilities[(sums < first) | (sums > last)] = 0.0  # needed by other states only
         probabilities /= probabilities.sum(axis=1, keepdims=True)
-        return probabilities, self.after_sums(
-            stats, count, np.broadcast_to(sums, probabilities.shape)
-        )
+        every = np.broadcast_to(sums, probabilities.shape)
+        return probabilities, self.after_sums(stats, count, every)
 
     def kl_bound(self, n: Floats, mean: Floats, level: float) -> Floats | None:
         """KL(p, q) = q - p + p log(p / q), by bisection."""

@@ -18,7 +18,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from ...support import Floats, InvalidArgument, TooLarge, refuse
+from ...support import Floats, TooLarge, refuse
 from ..fields import Probability
 from .base import ArmModel, OutcomesInOrder, PriorTable, Stats, StatsOverPulls
 from .bernoulli import BernoulliFormat
@@ -71,8 +71,7 @@ class TwoLevelFormat(OutcomesInOrder[Any], StatsOverPulls[Any], BernoulliFormat)
 
     def check(self, stats: Stats) -> None:
         if stats[0] < 0 or not 0.0 <= stats[1] <= 1.0:
-            rule = "must be a belief from 0 to 1, and pulls zero or more"
-            raise InvalidArgument(f"{self.write(stats)}; {rule}")
+            raise self.impossible(stats, "must be a belief from 0 to 1, and pulls zero or more")
 
 
 @dataclass(frozen=True)
