@@ -36,7 +36,7 @@ from ..problem import (
     TieRule,
     arm_position,
     check_problem,
-    refuse_restless,
+    refuse_features,
     tie_rule,
     truth_of,
 )
@@ -346,7 +346,7 @@ def retrace(
     >>> episode.good[1].tolist()
     [1, 0]
     """
-    refuse_restless(check_problem(problem), "recorded episodes")
+    refuse_features(check_problem(problem), "recorded episodes", "is_restless")
     if solution is None:
         solution = whole_solution(problem, tol=tol)
     check_solution(solution, problem)

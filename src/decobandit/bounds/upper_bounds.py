@@ -27,7 +27,7 @@ from .._version import __version__
 from ..arm import OneArmValues
 from ..joint import exact_stages, optimum, start_optimum, states_of_arms
 from ..prices import DualSolution, by_segment, check_solution, whole_solution
-from ..problem import Problem, best_mean_bound, check_problem, refuse_restless
+from ..problem import Problem, best_mean_bound, check_problem, refuse_features
 from ..simulation import Estimate
 from ..support import (
     Card,
@@ -163,7 +163,7 @@ def _information(request: _Request) -> BoundValue | None:
     problem, draws = request.problem, request.draws
     variances_known = all(group.model.known_variance for group in problem.groups)
     if request.kinds is not None:  # named: a refusal says why
-        refuse_restless(problem, "information bound")
+        refuse_features(problem, "information bound", "is_restless")
         if not variances_known:
             raise Unsupported(f"the information bound: {NO_VARIANCE}", field="prior")
     if problem.is_restless or not variances_known:

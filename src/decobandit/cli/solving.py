@@ -216,8 +216,8 @@ def market(
     if problem.repeat and out is not None and out.suffix != ".html" and not as_json:
         draw(out, partial(figures.batch_figure, context.solution))
         return
-    problems.refuse_batches(
-        problem, "the table of a market (--out FILE.png draws shares and prices)"
+    problems.refuse_features(
+        problem, "the table of a market (--out FILE.png draws shares and prices)", "repeat"
     )
     demand = prices.demand(context.solution)
     draw(out, partial(figures.market_figure, demand), partial(figures.market_page, demand))

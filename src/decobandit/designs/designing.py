@@ -21,7 +21,7 @@ from ..problem import (
     designed_from_dict,
     has_unknown_means,
     read_tree,
-    refuse_restless,
+    refuse_features,
 )
 from ..support import InvalidArgument, Report, Stopwatch, Unsupported, obeys_workers, shown
 from .calibrating import CONFIDENCE, Fit, calibrate
@@ -154,7 +154,7 @@ def operating_characteristics(
             "inference": inference,
         }
         return _in_segment(problem, design=design, rng=design.seed, progress=progress, **settings)
-    refuse_restless(problem, "designs")
+    refuse_features(problem, "designs", "is_restless")
     design.check(problem)
     if exact and (reason := why_simulated(problem, design)):
         raise Unsupported(f"exact: {reason}; simulate", field="exact")

@@ -25,10 +25,10 @@ from ..arm.kernels.units import advance
 from ..problem import (
     Group,
     Problem,
-    refuse_batches,
-    refuse_budget,
-    refuse_resources,
-    refuse_restless,
+    refuse_features,
+    refuse_features,
+    refuse_features,
+    refuse_features,
     tie_tolerance,
 )
 from ..support import Floats, Tables, Tabular
@@ -104,10 +104,10 @@ class _Masses:
 def demand(solution: DualSolution) -> Demand:
     """Compute the market of a solution exactly, by moving masses forward."""
     problem, prices = solution.problem, solution.prices
-    refuse_budget(problem, "demand")
-    refuse_resources(problem, "demand")
-    refuse_batches(problem, "the market of single pulls")
-    refuse_restless(problem, "the market by stage")
+    refuse_features(problem, "demand", "budget")
+    refuse_features(problem, "demand", "resources")
+    refuse_features(problem, "the market of single pulls", "repeat")
+    refuse_features(problem, "the market by stage", "is_restless")
     tables, arms = OneArmValues(problem, prices), [_Masses(problem, g) for g in problem.groups]
     slack, tie = AT_PRICE * float(np.abs(prices).max()), tie_tolerance(problem)
     fresh = np.zeros((len(arms), problem.stages))

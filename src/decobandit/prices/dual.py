@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arm import GRID_STATES, POINTS, grid_of, price_array
-from ..problem import Problem, check_problem, refuse_resources
+from ..problem import Problem, check_problem, refuse_features
 from ..support import (
     Floats,
     InvalidArgument,
@@ -117,7 +117,7 @@ def dual_value(
     >>> round(dual_value(Problem.uniform(arms=2, horizon=3), [0.6, 0.55, 0.5]).value, 6)
     1.733333
     """
-    refuse_resources(check_problem(problem), "dual_value")
+    refuse_features(check_problem(problem), "dual_value", "resources")
     mu, pulls = price_array(prices, problem), problem.pulls
     if problem.budget is not None:
         mu, pulls = np.append(mu, budget_price), np.append(pulls, problem.budget)

@@ -55,10 +55,7 @@ if TYPE_CHECKING:
     from .model import Terminal as Terminal
     from .model import arms_of as arms_of
     from .model import check_problem as check_problem
-    from .model import refuse_batches as refuse_batches
-    from .model import refuse_budget as refuse_budget
-    from .model import refuse_resources as refuse_resources
-    from .model import refuse_restless as refuse_restless
+    from .model import refuse_features as refuse_features
     from .models.base import LARGEST_SUM as LARGEST_SUM
     from .models.base import ArmModel as ArmModel
     from .models.base import Outcome as Outcome

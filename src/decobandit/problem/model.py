@@ -27,7 +27,6 @@ from pydantic import (
 
 from ..support import (
     Card,
-    InvalidArgument,
     Place,
     Shown,
     Unsupported,
@@ -51,7 +50,7 @@ from .groups import Group, group_of_arm, groups_of
 from .horizon import HorizonOrLaw, RandomHorizon
 from .models.markov import MarkovArm
 from .models.normal import NormalNormal
-from .segments import Segment, Segments, arms_in_segment, check_segments, clock_of, segment_named
+from .segments import Segments, arms_in_segment, check_segments, clock_of, segment_named
 
 if TYPE_CHECKING:
     from .kernels.layout import Arms
@@ -62,9 +61,7 @@ Fault = tuple[Place, str, object]  # place, rule, what was found
 SLACK = 1e-9  # part of a resource that rounding may add to what is used
 
 
-# -- fields -------------------------------------------------------------------------------------
-# Descriptions are read in the documents of the API, too. Other descriptions of a problem (files,
-# requests, studies, options, forms) reuse these tables and these types: nothing is written twice.
+# Other descriptions of a problem (files, requests, studies, options, forms) reuse these tables.
 
 
 class Terminal(Frozen):
@@ -167,16 +164,12 @@ class EqualArms(Frozen):
 
     def problem(self) -> "Problem":
         """Arms named arm-1, arm-2, ..."""
-        shared = EqualArms.model_fields.keys() & Problem.model_fields.keys()
-        fields = {name: getattr(self, name) for name in shared}
-        settings = {
-            name: getattr(self, name) for name in ("prior", "reward", "noise_sd", "drift_sd")
-        }
-        arm = Arm(name="arm", **settings)
+        fields = {name: getattr(self, name) for name in EqualArms.model_fields}
+        arm = Arm(name="arm", **{name: fields.pop(name) for name in _OF_EQUAL_ARMS})
         return Problem(**fields | {"arms": numbered(arm, count=self.arms)})
 
 
-# -- the problem --------------------------------------------------------------------------------
+_OF_EQUAL_ARMS = ("prior", "reward", "noise_sd", "drift_sd")
 
 
 class Problem(Shown, ProblemFields):
@@ -231,21 +224,8 @@ class Problem(Shown, ProblemFields):
     ) -> "Problem":
         """Return a problem of equal arms, named arm-1, arm-2, ...
 
-        Parameters
-        ----------
-        arms : int
-            Number of arms.
-        horizon : int or RandomHorizon
-            Number of stages, or its law.
-        prior : prior of any outcome model
-            Of every arm.
-        **settings
-            `pulls_per_stage`, `repeat`, `unit` and `terminal`, as of a problem; `reward`,
-            `noise_sd` and `drift_sd`, those of every arm.
-
-        Returns
-        -------
-        Problem
+        The prior, and in `settings` `reward`, `noise_sd` and `drift_sd`, are those of every arm;
+        `settings` may also have `pulls_per_stage`, `repeat`, `unit` and `terminal` of the problem.
 
         Examples
         --------
@@ -272,10 +252,7 @@ class Problem(Shown, ProblemFields):
         return copy
 
     def charged(self, price: float = 0.0, resource_prices: FloatArray | None = None) -> Self:
-        """Return the problem with rewards reduced by the price of the money and resources used.
-
-        price: of money; resource_prices (horizon, resources).
-        """
+        """Reduce rewards by the price of money and `resource_prices` (horizon, resources)."""
         if price == self._charge and resource_prices is None:
             return self
         copy = self.model_copy()
@@ -293,14 +270,7 @@ class Problem(Shown, ProblemFields):
         return self._charge * (self.budget or 0.0) + resources
 
     def described(self) -> str:
-        """Describe the problem in a few words.
-
-        Examples
-        --------
-        >>> from decobandit import Problem
-        >>> Problem.uniform(arms=3, horizon=20).described()
-        '3 arms, horizon 20'
-        """
+        """Describe the problem in a few words, as "3 arms, horizon 20"."""
         pulls = self.pulls_per_stage
         several = f", {pulls} pulls per stage" if pulls > 1 else ""
         law = self.random_horizon
@@ -314,28 +284,19 @@ class Problem(Shown, ProblemFields):
         return f"Problem({self.described()})"
 
     def _card(self) -> Card:
-        names = [[self.arms[k].name for k in group.members] for group in self.groups]
-        shared = f"in units of {self.unit}" if self.repeat else None
-        return Card(
-            f"Problem: {self.described()}",
-            {
-                "batches, shared": shared,
-                "deployment worth": None if self.terminal is None else self.terminal.deploy,
-            },
-            {
-                "arms": [
-                    " … ".join(dict.fromkeys((name_list[0], name_list[-1]))) for name_list in names
-                ],
-                "number": [len(name_list) for name_list in names],
-                "prior": [
-                    group.model.format.describe(group.model.initial()) for group in self.groups
-                ],
-                "mean": [
-                    float(group.model.mean(np.array(group.model.initial(), dtype=float)))
-                    for group in self.groups
-                ],
-            },
-        )
+        settings = {
+            "batches, shared": f"in units of {self.unit}" if self.repeat else None,
+            "deployment worth": None if self.terminal is None else self.terminal.deploy,
+        }
+        columns: dict[str, list[Any]] = {"arms": [], "number": [], "prior": [], "mean": []}
+        for group in self.groups:
+            ends = (self.arms[k].name for k in (group.members[0], group.members[-1]))
+            model, initial = group.model, group.model.initial()
+            columns["arms"].append(" … ".join(dict.fromkeys(ends)))
+            columns["number"].append(group.count)
+            columns["prior"].append(model.format.describe(initial))
+            columns["mean"].append(float(model.mean(np.array(initial, dtype=float))))
+        return Card(f"Problem: {self.described()}", settings, columns)
 
     @property
     def n_arms(self) -> int:
@@ -467,36 +428,19 @@ class Problem(Shown, ProblemFields):
     @cached_property
     def segment_problems(self) -> dict[str, "Problem"]:
         """The problem of every segment on its own clock, by name; a budget is split by shares."""
-        law = self.random_horizon or self.horizon
-        return {
-            segment.name: self._in_segment(segment, clock_of(law, segment.share))
-            for segment in self.segments
-        }
-
-    def _in_segment(self, segment: Segment, horizon: int | RandomHorizon) -> "Problem":
-        arms = arms_in_segment(self.arms, segment.name)
-        money = None if self.budget is None else self.budget * segment.share
-        changes = {"arms": arms, "segments": (), "horizon": horizon, "budget": money}
-        return self.model_copy(update=changes)
+        problems = {}
+        for name, share in ((segment.name, segment.share) for segment in self.segments):
+            changes = {
+                "arms": arms_in_segment(self.arms, name),
+                "segments": (),
+                "horizon": clock_of(self.random_horizon or self.horizon, share),
+                "budget": None if self.budget is None else self.budget * share,
+            }
+            problems[name] = self.model_copy(update=changes)
+        return problems
 
     def segment(self, name: str) -> "Problem":
-        """Return the problem of one segment on its own clock, which has a random horizon.
-
-        Parameters
-        ----------
-        name : str
-            Of the segment.
-
-        Returns
-        -------
-        Problem
-            Without segments. A budget is that of the problem times the share of the segment.
-
-        Raises
-        ------
-        InvalidArgument
-            If there is no such segment.
-        """
+        """Return the problem of a segment on its own clock, with its share of a budget."""
         return self.segment_problems[segment_named(self.segments, name).name]
 
     @property
@@ -698,40 +642,21 @@ def check_problem(problem: object, *, segments: bool = False) -> Problem:
     )
 
 
-def refuse_budget(problem: Problem, what: str) -> None:
-    """Raise Unsupported for a problem with a budget, which `what` does not keep to."""
-    if problem.budget is not None:
-        raise Unsupported(
-            f"{what}: does not keep to a budget; solve, bound, gap, evaluate and simulate do",
-            field="budget",
-        )
+_NOT_SERVED = {  # features of problems: the refusal where one is not served
+    "budget": "does not keep to a budget; solve, bound, gap, evaluate and simulate do",
+    "resources": "does not share out resources; solve, bound, optimum, evaluate and simulate do",
+    "repeat": "not for problems with repeat = true, whose arms share the pulls of a stage; use "
+    "solve for a bound, simulate or evaluate for policies, optimum for small ones",
+    "is_restless": "not for arms that move at rest; use solve, simulate, evaluate or optimum",
+}
 
 
-def refuse_resources(problem: Problem, what: str) -> None:
-    """Raise Unsupported for a problem with resources, which `what` does not share out."""
-    if problem.resources is not None:
-        raise Unsupported(
-            f"{what}: does not share out resources; solve, bound, optimum, evaluate and simulate "
-            "do",
-            field="resources",
-        )
-
-
-def refuse_batches(problem: Problem, what: str) -> None:
-    """Refuse problems whose arms share the pulls of a stage; `what` does not support them."""
-    if problem.repeat:
-        raise InvalidArgument(
-            f"{what}: not for problems with repeat = true, whose arms share the pulls of a stage; "
-            "use solve for a bound, simulate or evaluate for policies, optimum for small ones"
-        )
-
-
-def refuse_restless(problem: Problem, what: str) -> None:
-    """Raise Unsupported for problems with arms that move at rest; `what` does not follow them."""
-    if problem.is_restless:
-        raise Unsupported(
-            f"{what}: not for arms that move at rest; use solve, simulate, evaluate or optimum"
-        )
+def refuse_features(problem: Problem, what: str, *features: str) -> None:
+    """Raise Unsupported for the first of some features of `_NOT_SERVED` that a problem has."""
+    for feature in features:
+        if getattr(problem, feature) not in (None, False):
+            field = feature if feature in type(problem).model_fields else None
+            raise Unsupported(f"{what}: {_NOT_SERVED[feature]}", field=field)
 
 
 def arms_of(problem: Problem) -> "Arms":

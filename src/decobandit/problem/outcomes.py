@@ -17,7 +17,7 @@ from ..support import (
     read_rows,
 )
 from .fields import ProblemError
-from .model import Problem, check_problem, refuse_restless
+from .model import Problem, check_problem, refuse_features
 from .models.base import ArmModel, Stats
 from .states import State
 
@@ -107,7 +107,7 @@ def read_outcomes(
     '3/5,1/4,0/0'
     """
     whole = check_problem(problem, segments=True)
-    refuse_restless(whole, "recorded outcomes")
+    refuse_features(whole, "recorded outcomes", "is_restless")
     columns = OutcomeColumns(
         arm_column, outcome_column, good_column, pulls_column, segment=segment_column
     )
@@ -125,7 +125,7 @@ def read_tallies(problem: Problem, data: str | Path, columns: OutcomeColumns) ->
 
     Outcomes of own states may begin in any of them: what can follow is known of the trial.
     """
-    refuse_restless(check_problem(problem), "recorded outcomes")
+    refuse_features(check_problem(problem), "recorded outcomes", "is_restless")
     counter = _Counter(problem, columns, tallies=True)
     counter.read(data)
     rows = zip(problem.arms, counter.models, counter.totals, strict=True)

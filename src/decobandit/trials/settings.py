@@ -34,9 +34,7 @@ from ..problem import (
     TieRule,
     problem_from_dict,
     problem_to_dict,
-    refuse_budget,
-    refuse_resources,
-    refuse_restless,
+    refuse_features,
     tie_rule,
 )
 from ..support import Floats, InvalidArgument, Unsupported
@@ -231,9 +229,9 @@ def settings_from(
     if rules is not None and len(rules.block_sizes()) > 1 and rules.block_seed is None:
         rules = rules.model_copy(update={"block_seed": seed % MAX_BLOCK_SEED})
     if problem.segments:
-        refuse_budget(problem, "a trial with segments")
+        refuse_features(problem, "a trial with segments", "budget")
         return _segmented(context, policy, seed, bound, rules)
-    refuse_resources(problem, "a trial")
+    refuse_features(problem, "a trial", "resources")
     if problem.is_restless:
         _check_restless(problem, rules)
     if problem.n_arms > MAX_ARMS:
@@ -258,7 +256,7 @@ def settings_from(
         )
     instance.refuse_large()
     if rules is not None:
-        refuse_budget(problem, "a trial by the rules of a design")
+        refuse_features(problem, "a trial by the rules of a design", "budget")
         rules = rules.of_policy(instance.name)
         check_rules(rules, instance)
     solution = context.solution_for(bound)
@@ -277,7 +275,9 @@ def _segmented(
 ) -> TrialSettings:
     """Make the settings of every segment, each with a seed of its own."""
     problem = context.problem
-    refuse_restless(problem.segment(problem.segments[0].name), "trials with segments")
+    refuse_features(
+        problem.segment(problem.segments[0].name), "trials with segments", "is_restless"
+    )
     if context.fixed_solution is not None:
         raise TrialError(
             "a trial with segments solves the prices of each segment; leave the solution out",

@@ -216,9 +216,9 @@ class ArmModel(ABC):
             later = after.reshape(*probabilities.shape, self.width)
             if len(stats) == 1:
                 rows, place = np.unique(later[0], axis=0, return_inverse=True)
-                merged: Floats = np.bincount(place.reshape(-1), probabilities[0], len(rows))
+                merged = np.bincount(place.reshape(-1), probabilities[0], len(rows))
                 possible = merged > 0.0
-                probabilities, later = merged[None, possible], rows[None, possible]
+                probabilities, later = merged.astype(float)[None, possible], rows[None, possible]
             if probabilities.shape[1] > most:
                 return None
         return probabilities, later
