@@ -49,29 +49,11 @@ class BySegment(Tabular):
 
     Values in all are attributes; `result["EU"]` is the result for one segment on its own clock.
     Table of `to_frame`: `segments`.
-
-    Attributes
-    ----------
-    problem : Problem
-        With its segments.
-    by_name : dict
-        Result for each segment, by name.
-    trees : dict
-        Plain values for each segment, by name.
-
-    Examples
-    --------
-    >>> from decobandit import Problem, Segment, solve
-    >>> segments = (Segment("EU", 0.6), Segment("US", 0.4))
-    >>> problem = Problem.uniform(arms=2, horizon=10).model_copy(update={"segments": segments})
-    >>> bounds = solve(problem)
-    >>> bounds.own_clock_bound <= bounds.upper_bound
-    True
     """
 
     problem: Problem
-    by_name: Mapping[str, Any]
-    trees: Mapping[str, dict[str, Any]]
+    by_name: Mapping[str, Any]  # result for each segment
+    trees: Mapping[str, dict[str, Any]]  # plain values for each segment
 
     def __getitem__(self, name: str) -> Any:
         return self.by_name[name]

@@ -116,14 +116,7 @@ class RandomHorizon(Frozen):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read a distribution from text, such as geometric:mean=50,most=400 or 1,0.9,0.8.
-
-        Examples
-        --------
-        >>> from decobandit import RandomHorizon
-        >>> RandomHorizon.parse("uniform:least=2,most=4").probabilities
-        (1.0, 1.0, 0.6666666666666666, 0.3333333333333333)
-        """
+        """Read a distribution from text, such as geometric:mean=50,most=400 or 1,0.9,0.8."""
         name, colon, rest = text.strip().partition(":")
         try:
             if text.strip().startswith("{"):

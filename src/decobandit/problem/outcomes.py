@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from ..support import (
-    InvalidArgument,
-    TableError,
-    is_count,
-    kind_of,
-    original,
-    read_rows,
-)
+from ..support import TableError, is_count, kind_of, original, read_rows
 from .fields import ProblemError
 from .model import Problem, check_problem, refuse_features
-from .models.base import ArmModel, Stats
+from .models.base import Stats
 from .states import State
 
 _WITHOUT_OUTCOME = ("open", "cancelled")  # states of allocations in an exported trial
@@ -26,17 +19,14 @@ _MOST = 10**12  # of a count
 _MOST_SHOWN = 10  # columns that a refusal names
 _MOST_NAMES = 8  # arms or segments that a refusal names
 Row = Mapping[str, str | None]
-_Given = Callable[[ArmModel], Stats]  # the tally of a row, by the model of its arm
-_Reader = Callable[[Row, str], _Given | None]  # of a row and its place; None: it has no outcome
 
 
 @dataclass(frozen=True)
 class OutcomeColumns:
     """Names of the columns of a table of outcomes.
 
-    `arm` and `outcome`, one pull per row; where there is no `outcome`, `arm` and `seen`, as a trial
-    in batches of non-binary outcomes exports it, or `arm`, `good` and `pulls`. Of problems with
-    segments, also `segment`.
+    `arm` and `outcome`, one pull per row; without `outcome`, `arm` and `seen`, as trials in batches
+    are exported, or `arm`, `good` and `pulls`. Of problems with segments, also `segment`.
     """
 
     arm: str = "arm"
@@ -113,9 +103,9 @@ def read_outcomes(
     )
     if segment is not None or whole.segments:
         problem = whole.segment(segment or "")  # refuses unknown ones
-    counter = _Counter(problem, columns, segment, [one.name for one in whole.segments])
-    counter.read(data)
-    stats = [tuple(float(x) if x != int(x) else int(x) for x in sums) for sums in counter.totals]
+    names = [one.name for one in whole.segments]
+    totals = _totals(problem, data, columns, segment=segment, segments=names)
+    stats = [tuple(float(x) if x != int(x) else int(x) for x in sums) for sums in totals]
     state = State.of_stats(problem, stats)
     return state if isinstance(data, str | Path) else replace(state, frame_kind=kind_of(data))
 
@@ -126,136 +116,122 @@ def read_tallies(problem: Problem, data: str | Path, columns: OutcomeColumns) ->
     Outcomes of own states may begin in any of them: what can follow is known of the trial.
     """
     refuse_features(check_problem(problem), "recorded outcomes", "is_restless")
-    counter = _Counter(problem, columns, tallies=True)
-    counter.read(data)
-    rows = zip(problem.arms, counter.models, counter.totals, strict=True)
+    rows = zip(problem.arms, problem.arm_groups, _totals(problem, data, columns), strict=True)
     return {
-        arm.name: model.format.write_tally(tally)
-        for arm, model, tally in rows
-        if model.format.tally_pulls(tally)
+        arm.name: group.model.format.write_tally(tally)
+        for arm, group, tally in rows
+        if group.model.format.tally_pulls(tally)
     }
 
 
-class _Counter:
-    """Adds up the rows of one table, by arm.
+def _totals(
+    problem: Problem,
+    data: str | Path | Any,
+    columns: OutcomeColumns,
+    *,
+    segment: str | None = None,
+    segments: Collection[str] | None = None,
+) -> list[Stats]:
+    """Add up the rows of a table by arm: tallies, or given `segments` statistics.
 
-    segment: the one whose rows count, of all `segments`. tallies: totals are tallies, which need
-    not begin in the first state of an arm; else statistics from that state on.
+    Tallies need not begin in the first state of an arm. Rows of `segment` count, if there are any.
     """
+    formats = [group.model.format for group in problem.arm_groups]
+    position = {arm.name: i for i, arm in enumerate(problem.arms)}
+    tallies = segments is None
+    totals = [one.no_tally if tallies else one.model.initial() for one in formats]
 
-    def __init__(
-        self,
-        problem: Problem,
-        columns: OutcomeColumns,
-        segment: str | None = None,
-        segments: Sequence[str] = (),
-        *,
-        tallies: bool = False,
-    ) -> None:
-        self._columns, self._tallies, self._escaped = columns, tallies, False
-        self._segment, self._segments = segment, segments
-        self._position = {arm.name: i for i, arm in enumerate(problem.arms)}
-        self.models = [group.model for group in problem.arm_groups]
-        self.totals = [
-            model.format.no_tally if tallies else model.initial() for model in self.models
-        ]
-        self._single: dict[tuple[int, str], Stats] = {}  # tallies of single outcomes, by model
+    @cache  # few arms have many different outcomes
+    def single(arm: int, outcome: str) -> Stats:
+        return formats[arm].tally([formats[arm].typed(outcome)])
 
-    def read(self, data: str | Path | Any) -> None:
-        """Add up all rows of a file or data frame."""
-        try:
-            rows = read_rows(data)
-            self._escaped = rows.escaped
-            tally_of = self._reader(rows.names, rows.source)
-            for where, row in rows.each:
-                self._add(row, where, tally_of)
-        except TableError as error:
-            raise ProblemError(str(error)) from None
-
-    def _add(self, row: Row, where: str, tally_of: _Reader) -> None:
-        wanted = self._segment
-        if self._segments and wanted != self._name(row, where, "segment", self._segments):
-            return
-        counts = tally_of(row, where)
-        if counts is None:
-            return
-        arm = self._position[self._name(row, where, "arm", self._position)]
-        written = self.models[arm].format
-        join = written.joined if self._tallies else written.after_tally
-        try:
-            self.totals[arm] = join(self.totals[arm], counts(self.models[arm]))
-        except ValueError as error:
-            raise ProblemError(f"{where}: {error}") from None
-
-    def _name(self, row: Row, where: str, what: str, names: Collection[str]) -> str:
-        """Return the arm or segment of a row, also one escaped against spreadsheet formulas."""
-        name = _cell(row, getattr(self._columns, what))
-        if self._escaped and original(name) in names:
-            name = original(name)
-        if name not in names:
-            listed = ", ".join(list(names)[:_MOST_NAMES]) + ", ..." * (len(names) > _MOST_NAMES)
-            raise ProblemError(f"{where}: no {what} is called {name!r}; {what}s: {listed}")
-        return name
-
-    def _reader(self, header: Collection[str], source: str) -> _Reader:
-        """How rows are read, by the columns that are there."""
-        wanted, names = self._columns, set(header)
-        if self._segments and wanted.segment not in names:
-            raise ProblemError(f"{source}: no column {wanted.segment!r}; the problem has segments")
-        if wanted.arm in names and wanted.outcome in names:
-            return self._by_outcome
-        if {wanted.arm, wanted.seen} <= names:
-            return self._by_tally
-        if {wanted.arm, wanted.good, wanted.pulls} <= names:
-            return self._by_counts
-        counted = {wanted.good, wanted.pulls} <= names or wanted.outcome in names
-        missing = wanted.arm if counted or wanted.arm not in names else wanted.outcome
-        there = ", ".join(map(repr, list(header)[:_MOST_SHOWN])) or "none"
-        raise ProblemError(
-            f"{source}: no column {missing!r}; needs {wanted.arm} and {wanted.outcome}, or "
-            f"{wanted.arm}, {wanted.good} and {wanted.pulls}; there are {there}"
-        )
-
-    def _by_outcome(self, row: Row, where: str) -> _Given | None:
-        outcome = _cell(row, self._columns.outcome)
-        if not outcome and row.get("state") in _WITHOUT_OUTCOME:
-            return None
-        return partial(self._one, outcome)
-
-    def _one(self, outcome: str, model: ArmModel) -> Stats:
-        """Return the tally of one outcome; few models have many different ones."""
-        key = (id(model), outcome)
-        if key not in self._single:
-            self._single[key] = model.format.tally([model.format.typed(outcome)])
-        return self._single[key]
-
-    def _by_tally(self, row: Row, where: str) -> _Given | None:
-        text = _cell(row, self._columns.seen)
-        unescaped = original(text) if self._escaped else text
-        return (lambda model: model.format.read_tally(unescaped)) if unescaped else None
-
-    def _by_counts(self, row: Row, where: str) -> _Given:
-        wanted = self._columns
-        good, pulls = (_count(row, name, where) for name in (wanted.good, wanted.pulls))
-        if good > pulls:
-            raise ProblemError(
-                f"{where}: {wanted.good} {good}; must be at most {wanted.pulls}, {pulls}"
-            )
-        return partial(_counted, good, pulls)
+    try:
+        rows = read_rows(data)
+        form = _form(columns, rows.names, rows.source, segmented=bool(segments))
+        for where, row in rows.each:
+            if segments and segment != _name(row, columns, "segment", segments, where):
+                continue
+            text = _cell(row, columns.outcome if form == "outcome" else columns.seen)
+            if form == "outcome" and not text and row.get("state") in _WITHOUT_OUTCOME:
+                continue
+            if form == "seen" and not text:
+                continue
+            counts = _counts(row, columns, where) if form == "counts" else ()
+            arm = position[_name(row, columns, "arm", position, where, escaped=rows.escaped)]
+            written = formats[arm]
+            try:
+                if form == "outcome":
+                    tally = single(arm, text)
+                elif form == "seen":
+                    tally = written.read_tally(original(text) if rows.escaped else text)
+                elif written.model.counts_good:
+                    tally = counts
+                else:
+                    raise ProblemError("counts of good outcomes; the arm has others")
+                join = written.joined if tallies else written.after_tally
+                totals[arm] = join(totals[arm], tally)
+            except ValueError as error:
+                raise ProblemError(f"{where}: {error}") from None
+    except TableError as error:
+        raise ProblemError(str(error)) from None
+    return totals
 
 
-def _counted(good: int, pulls: int, model: ArmModel) -> Stats:
-    if not model.counts_good:
-        raise InvalidArgument("counts of good outcomes; the arm has others")
+def _form(
+    columns: OutcomeColumns, header: Collection[str], source: str, *, segmented: bool
+) -> Literal["outcome", "seen", "counts"]:
+    """Return how rows are read, by the columns that are there."""
+    names, arm = set(header), columns.arm
+    if segmented and columns.segment not in names:
+        raise ProblemError(f"{source}: no column {columns.segment!r}; the problem has segments")
+    if {arm, columns.outcome} <= names:
+        return "outcome"
+    if {arm, columns.seen} <= names:
+        return "seen"
+    if {arm, columns.good, columns.pulls} <= names:
+        return "counts"
+    counted = {columns.good, columns.pulls} <= names or columns.outcome in names
+    missing = arm if counted or arm not in names else columns.outcome
+    there = ", ".join(map(repr, list(header)[:_MOST_SHOWN])) or "none"
+    raise ProblemError(
+        f"{source}: no column {missing!r}; needs {arm} and {columns.outcome}, or "
+        f"{arm}, {columns.good} and {columns.pulls}; there are {there}"
+    )
+
+
+def _name(
+    row: Row,
+    columns: OutcomeColumns,
+    what: Literal["arm", "segment"],
+    names: Collection[str],
+    where: str,
+    *,
+    escaped: bool = False,
+) -> str:
+    """Return the arm or segment of a row, also one escaped against spreadsheet formulas."""
+    name = _cell(row, getattr(columns, what))
+    if escaped and original(name) in names:
+        name = original(name)
+    if name not in names:
+        listed = ", ".join(list(names)[:_MOST_NAMES]) + ", ..." * (len(names) > _MOST_NAMES)
+        raise ProblemError(f"{where}: no {what} is called {name!r}; {what}s: {listed}")
+    return name
+
+
+def _counts(row: Row, columns: OutcomeColumns, where: str) -> Stats:
+    """Return good and bad outcomes of a row that has good outcomes and pulls."""
+    numbers = []
+    for column in (columns.good, columns.pulls):
+        cell = _cell(row, column)
+        if not is_count(cell) or int(cell) > _MOST:
+            raise ProblemError(f"{where}: {column} {cell!r}; must be a whole number, zero or more")
+        numbers.append(int(cell))
+    good, pulls = numbers
+    if good > pulls:
+        rule = f"must be at most {columns.pulls}, {pulls}"
+        raise ProblemError(f"{where}: {columns.good} {good}; {rule}")
     return (good, pulls - good)
 
 
 def _cell(row: Row, column: str) -> str:
-    return (row[column] or "").strip()
-
-
-def _count(row: Row, column: str, where: str) -> int:
-    cell = _cell(row, column)
-    if not is_count(cell) or int(cell) > _MOST:
-        raise ProblemError(f"{where}: {column} {cell!r}; must be a whole number, zero or more")
-    return int(cell)
+    return (row.get(column) or "").strip()
