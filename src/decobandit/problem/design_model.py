@@ -8,7 +8,7 @@ draws are for planning: `designs/`.
 from collections.abc import Iterator, Sequence
 from itertools import count
 from math import isfinite
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,7 @@ from ..support import Floats, Ints, refuse
 from .best_arm import pull_rewards
 from .fields import (
     MAX_NAME,
+    TEXT_SCHEMA,
     UNPRINTABLE,
     Checked,
     FirstError,
@@ -26,9 +27,11 @@ from .fields import (
     Name,
     Number,
     Probability,
+    allowed_if,
     at_most,
     choice,
     fraction,
+    is_title,
     whole_number,
 )
 from .model import Fault, Problem
@@ -46,11 +49,8 @@ Count = Annotated[int, whole_number(0, 1_000_000)]
 Positive = Annotated[int, whole_number(1, 1_000_000)]
 Level = Annotated[float, fraction("must be a number above 0 and below 1", 0.0, 1.0, open_ends=True)]
 
-FINAL_TESTS = ("posterior", "fisher", "conditional", "unconditional", "z", "t", "welch")
-TestKind = Annotated[
-    Literal["posterior", "fisher", "conditional", "unconditional", "z", "t", "welch"],
-    choice(*FINAL_TESTS),
-]
+FinalTestName = Literal["posterior", "fisher", "conditional", "unconditional", "z", "t", "welch"]
+FINAL_TESTS = get_args(FinalTestName)
 EXACT_TESTS = ("conditional", "unconditional")  # of the design itself: they keep their level
 MEAN_TESTS = {"z": NormalModel, "t": NormalGammaModel, "welch": NormalGammaModel}
 Comparison = Annotated[Literal["reward", "outcome"], choice("reward", "outcome")]
@@ -58,17 +58,10 @@ FloorKind = Annotated[Literal["additive", "clip"], choice("additive", "clip")]
 Controls = Annotated[Literal["all", "concurrent"], choice("all", "concurrent")]
 
 
-def _title(value: object) -> str:
-    good = isinstance(value, str) and 1 <= len(value) <= MAX_NAME and value.isprintable()
-    rule = f"must be 1 to {MAX_NAME} printable characters"
-    return str(value) if good else refuse(rule, found=value)
-
-
-def _question(value: object) -> str:
-    good = isinstance(value, str) and len(value) <= MAX_QUESTION
-    good = good and value == str(value).encode("utf-8", "ignore").decode("utf-8")
-    rule = f"must be text of at most {MAX_QUESTION} characters"
-    return str(value) if good else refuse(rule, found=value)
+def _is_question(value: object) -> bool:
+    if not isinstance(value, str) or len(value) > MAX_QUESTION:
+        return False
+    return value == value.encode("utf-8", "ignore").decode("utf-8")
 
 
 def _block(value: Any) -> int | tuple[int, ...]:
@@ -83,13 +76,13 @@ _SIZE = {"type": "integer", "minimum": 1, "maximum": MAX_BLOCK}
 Block = Annotated[
     Any, Checked(_block, {"anyOf": [_SIZE, {"type": "array", "items": _SIZE, "minItems": 1}]})
 ]
-Question = Annotated[str, Checked(_question, {"type": "string", "maxLength": MAX_QUESTION})]
-_PRINTABLE = f"^[^{UNPRINTABLE}]+$"
+_QUESTION_RULE = f"must be text of at most {MAX_QUESTION} characters"
+Question = Annotated[
+    str, allowed_if(_QUESTION_RULE, _is_question, type="string", maxLength=MAX_QUESTION)
+]
+_TITLE_RULE = f"must be 1 to {MAX_NAME} printable characters"
 Title = Annotated[
-    str,
-    Checked(
-        _title, {"type": "string", "minLength": 1, "maxLength": MAX_NAME, "pattern": _PRINTABLE}
-    ),
+    str, allowed_if(_TITLE_RULE, is_title, **TEXT_SCHEMA, pattern=f"^[^{UNPRINTABLE}]+$")
 ]
 
 
@@ -131,7 +124,7 @@ class FinalTest(Frozen):
     direction of the larger reward, unless arms are compared by their outcomes.
     """
 
-    kind: TestKind = Field(
+    kind: Annotated[FinalTestName, choice(*FINAL_TESTS)] = Field(
         default="posterior", description="posterior, fisher, conditional, z, t or welch."
     )
     threshold: Level | None = Field(
@@ -156,30 +149,20 @@ class FinalTest(Frozen):
 
 def _true(value: object) -> float | tuple[float, ...] | str:
     """Read the truth of an arm, a number or chances of classes; the outcome model has its range."""
-    if isinstance(value, list | tuple):
-        return tuple(map(_true_number, value))
-    return "-" if value == "-" else _true_number(value)
+    if value == "-":
+        return "-"
+    numbers: Sequence[object] = value if isinstance(value, list | tuple) else [value]
+    for x in numbers:
+        if isinstance(x, bool) or not isinstance(x, int | float) or not isfinite(float(str(x))):
+            refuse("must be a number, or a list of chances of classes", found=x)
+    truth = tuple(float(str(x)) for x in numbers)
+    return truth if numbers is value else truth[0]
 
 
-def _true_number(value: object) -> float:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number or not isfinite(float(str(value))):
-        refuse("must be a number, or a list of chances of classes", found=value)
-    return float(str(value))
-
-
+_CHANCES = {"type": "array", "items": {"type": "number"}}
 TrueValue = Annotated[
     Any,
-    Checked(
-        _true,
-        {
-            "anyOf": [
-                {"type": "number"},
-                {"type": "array", "items": {"type": "number"}},
-                {"type": "string", "const": "-"},
-            ]
-        },
-    ),
+    Checked(_true, {"anyOf": [{"type": "number"}, _CHANCES, {"type": "string", "const": "-"}]}),
 ]
 
 

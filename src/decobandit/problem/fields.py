@@ -111,21 +111,17 @@ class Checked:
 
 def is_name(value: object) -> bool:
     """Whether `value` can name an arm: see NAME_RULE."""
-    return (
-        isinstance(value, str)
-        and 1 <= len(value) <= MAX_NAME
-        and value.isprintable()
-        and value == value.strip()
-    )
+    return is_title(value) and value == str(value).strip()
 
 
-def _name(value: object) -> str:
-    return str(value) if is_name(value) else refuse(NAME_RULE, found=value)
+def is_title(value: object) -> bool:
+    """Whether `value` is a line of printable text that is not too long."""
+    return isinstance(value, str) and 1 <= len(value) <= MAX_NAME and value.isprintable()
 
 
-def _word(value: object) -> str:
-    is_word = is_name(value) and not set(str(value)) & set("/@+, ")
-    return str(value) if is_word else refuse(WORD_RULE, found=value)
+def allowed_if(rule: str, is_allowed: Callable[[Any], bool], **schema: Any) -> Checked:
+    """Annotation of values that a test allows."""
+    return Checked(lambda value: value if is_allowed(value) else refuse(rule, found=value), schema)
 
 
 def _real(rule: str, allowed: Callable[[float], bool]) -> Callable[[object], float]:
@@ -171,28 +167,17 @@ def whole_number(low: int, high: int) -> Checked:
 
 def fraction(rule: str, low: float, high: float, *, open_ends: bool = False) -> Checked:
     """Annotation of a number from `low` to `high`, or between them."""
-
-    def allowed(x: float) -> bool:
-        return low < x < high if open_ends else low <= x <= high
-
-    keys = ("exclusiveMinimum", "exclusiveMaximum") if open_ends else ("minimum", "maximum")
-    return Checked(
-        _real(rule, allowed), {"type": "number", **dict(zip(keys, (low, high), strict=True))}
-    )
+    if open_ends:
+        schema = {"exclusiveMinimum": low, "exclusiveMaximum": high}
+        return Checked(_real(rule, lambda x: low < x < high), {"type": "number", **schema})
+    schema = {"minimum": low, "maximum": high}
+    return Checked(_real(rule, lambda x: low <= x <= high), {"type": "number", **schema})
 
 
 def choice(*names: str) -> Checked:
     """Annotation of a text that is one of these names."""
-
-    def check(value: object) -> str:
-        rule = f"must be one of {', '.join(names)}"
-        return str(value) if value in names else refuse(rule, found=value)
-
-    return Checked(check, {"type": "string", "enum": list(names)})
-
-
-def _flag(value: object) -> bool:
-    return value if isinstance(value, bool) else refuse("must be true or false", found=value)
+    rule = f"must be one of {', '.join(names)}"
+    return allowed_if(rule, lambda value: value in names, type="string", enum=list(names))
 
 
 def _from_numpy(value: object) -> object:
@@ -229,16 +214,14 @@ def _per_stage(value: object) -> float | tuple[float, ...]:
 _NUMBER: Schema = {"type": "number", "minimum": -MAX_SIZE, "maximum": MAX_SIZE}
 _one_number = _real("must be a finite number, or a list with one per stage", lambda x: True)
 
-_TEXT: Schema = {"type": "string", "minLength": 1, "maxLength": MAX_NAME}
-Name = Annotated[str, Checked(_name, _TEXT | {"pattern": line_pattern()})]
+TEXT_SCHEMA: Schema = {"type": "string", "minLength": 1, "maxLength": MAX_NAME}
+Name = Annotated[str, allowed_if(NAME_RULE, is_name, **TEXT_SCHEMA, pattern=line_pattern())]
 Number = Annotated[float, Checked(_real("must be a finite number", lambda x: True), _NUMBER)]
 
 
 def _prior_weight(value: object) -> float:
     weight = _positive(value)
-    if weight < MIN_PRIOR:
-        refuse(f"must be at least {MIN_PRIOR:g}", found=value)
-    return weight
+    return weight if weight >= MIN_PRIOR else refuse(f"must be at least {MIN_PRIOR:g}", found=value)
 
 
 _positive = _real("must be a positive number", lambda x: x > 0)
@@ -251,7 +234,15 @@ PositiveNumber = Annotated[
 ]
 Chance = Annotated[float, fraction("must be a positive number, at most 1", 5e-324, 1.0)]
 Probability = Annotated[float, fraction("must be a number from 0 to 1", 0.0, 1.0)]
-Word = Annotated[str, Checked(_word, _TEXT | {"pattern": line_pattern(", /@+")})]
+Word = Annotated[
+    str,
+    allowed_if(
+        WORD_RULE,
+        lambda value: is_name(value) and not set(value) & set("/@+, "),
+        **TEXT_SCHEMA,
+        pattern=line_pattern(", /@+"),
+    ),
+]
 NotNegative = Annotated[
     float,
     Checked(
@@ -307,7 +298,9 @@ Windows = Annotated[
     tuple[tuple[int, int], ...],
     Checked(_windows, {"anyOf": [_WINDOW, {"type": "array", "items": _WINDOW}]}),
 ]
-Flag = Annotated[bool, Checked(_flag, {"type": "boolean"})]
+Flag = Annotated[
+    bool, allowed_if("must be true or false", lambda x: isinstance(x, bool), type="boolean")
+]
 StageCount = Annotated[int, whole_number(1, MAX_HORIZON)]
 ArmCount = Annotated[int, whole_number(1, MAX_ARMS)]
 

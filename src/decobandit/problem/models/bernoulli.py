@@ -96,7 +96,8 @@ class BernoulliFormat(OutcomeFormat[Any]):
         if value in ("good", "bad"):
             return int(value == "good")
         if not isinstance(value, bool | np.bool_ | int | np.integer) or value not in (0, 1):
-            raise no_outcome(value, self.rule)
+            text = ", as a number, not as text" if str(value).lower() in _OUTCOMES else ""
+            raise no_outcome(value, f"{self.rule}{text if isinstance(value, str) else ''}")
         return int(value)
 
     def named(self, outcome: Outcome) -> str:
