@@ -282,12 +282,12 @@ class ShapeProgram:
 
     def worth(self, stage: int, shape: Shape, allotment: Shape, after: Values) -> Floats:
         """Return what an allotment is worth in the states of a shape, then the best ones."""
-        unit, moves_at_rest = self.problem.unit, self.problem.is_restless
-        to = shape if moves_at_rest else tuple(np.add(shape, allotment).tolist())
+        unit, is_restless = self.problem.unit, self.problem.is_restless
+        to = shape if is_restless else tuple(np.add(shape, allotment).tolist())
         values = _unsorted(self.problem, to, after)
         reward: Floats | float = 0.0
         for arm, units in enumerate(allotment):
-            if units or moves_at_rest:
+            if units or is_restless:
                 had, pulls = shape[arm] * unit, units * unit
                 values = _applied(self.arms[arm].ways(had, pulls).chance, values, arm)
                 reward = reward + self._reward(stage, arm, had, pulls)

@@ -5,8 +5,8 @@ stopping and the test at the end; what they do is in `policies/rules.py`. Scenar
 draws are for planning: `designs/`.
 """
 
-from collections.abc import Iterator, Sequence
-from itertools import count
+from collections.abc import Sequence
+from functools import reduce
 from math import isfinite
 from typing import Annotated, Any, Literal, Self, get_args
 
@@ -34,9 +34,7 @@ from .fields import (
     is_title,
     whole_number,
 )
-from .model import Fault, Problem
-from .models.normal import NormalModel
-from .models.normal_gamma import NormalGammaModel
+from .model import Problem
 
 MAX_DRAWS = 10_000_000
 MAX_QUESTION = 2000
@@ -52,7 +50,7 @@ Level = Annotated[float, fraction("must be a number above 0 and below 1", 0.0, 1
 FinalTestName = Literal["posterior", "fisher", "conditional", "unconditional", "z", "t", "welch"]
 FINAL_TESTS = get_args(FinalTestName)
 EXACT_TESTS = ("conditional", "unconditional")  # of the design itself: they keep their level
-MEAN_TESTS = {"z": NormalModel, "t": NormalGammaModel, "welch": NormalGammaModel}
+MEAN_TESTS = ("z", "t", "welch")
 Comparison = Annotated[Literal["reward", "outcome"], choice("reward", "outcome")]
 FloorKind = Annotated[Literal["additive", "clip"], choice("additive", "clip")]
 Controls = Annotated[Literal["all", "concurrent"], choice("all", "concurrent")]
@@ -290,137 +288,110 @@ class Rules(Frozen):
     def check(self, problem: Problem) -> None:
         """Refuse rules that do not suit the problem or have no effect."""
         self.check_possible(problem)
-        for place, rule, value in self._not_meant(problem):
-            _refused(place, rule, value)
+        high, pulls = self.stop.superiority, problem.horizon * problem.pulls_per_stage
+        for name in ("inferiority", "futility"):
+            low = getattr(self.stop, name)
+            below = high is None or low is None or low < high
+            self._need(below, f"stop.{name}", f"must be below superiority, {high}")
+        rule = f"must be at most {pulls}, the pulls of the trial: later looks are not reached"
+        self._need(self.looks is None or self.looks.first <= pulls, "looks.first", rule)
 
     def check_possible(self, problem: Problem) -> None:
         """Refuse rules that cannot be obeyed; trials on record may have rules without effect."""
-        for place, rule, value in self._faults(problem):
-            _refused(place, rule, value)
-
-    def _not_meant(self, problem: Problem) -> Iterator[Fault]:
-        high = self.stop.superiority
-        for name in ("inferiority", "futility"):
-            low = getattr(self.stop, name)
-            if high is not None and low is not None and low >= high:
-                yield ("stop", name), f"must be below superiority, {high:g}", low
-        pulls = problem.horizon * problem.pulls_per_stage
-        if self.looks is not None and self.looks.first > pulls:
-            rule = f"must be at most {pulls}, the pulls of the trial: later looks are not reached"
-            yield ("looks", "first"), rule, self.looks.first
-
-    def _faults(self, problem: Problem) -> Iterator[Fault]:
-        if not problem.is_binary:
-            yield from _of_kinds(self, problem)
+        need, share, has_share = (
+            self._need,
+            self.control_share or 0.0,
+            self.control_share is not None,
+        )
+        if not has_unknown_means(problem):
+            rule = "must be left out: an arm with states of its own has no unknown mean to compare"
+            for name in ("stop", "looks", "test"):
+                need(getattr(self, name) == Rules.model_fields[name].default, name, rule)
         arms, pulls = problem.n_arms, problem.horizon * problem.pulls_per_stage
-        names = [arm.name for arm in problem.arms]
-        if self.control is not None and self.control not in names:
-            yield ("control",), "must be the name of an arm", self.control
-        if self.burn_in * arms > pulls:
-            yield (
-                ("burn_in",),
-                f"must be at most {pulls // arms}: {pulls} pulls, {arms} arms",
-                (self.burn_in),
-            )
-        room = 1.0 - (self.control_share or 0.0)
-        sharing = arms - (self.control_share is not None)
+        names = [None, *(arm.name for arm in problem.arms)]
+        need(self.control in names, "control", "must be the name of an arm")
+        rule = f"must be at most {pulls // arms}: {pulls} pulls, {arms} arms"
+        need(self.burn_in * arms <= pulls, "burn_in", rule)
+        room, sharing = 1.0 - share, arms - has_share
         if self.floor * sharing > room + 1e-12:
             rule = f"must be at most {room / sharing:.4g}: {sharing} arms share {room:g}"
-            yield ("floor",), rule, self.floor
+            need(False, "floor", rule)
         if self.block is not None:
-            yield from self._faults_of_block(problem)
+            whole = all(size % arms == 0 for size in self.block_sizes())
+            need(whole, "block", f"must be a multiple of {arms}, the number of arms")
+            need(not has_share, "block", "must be left out where control has a share of its own")
+            rule = "must be left out where a stage has several pulls"
+            need(problem.pulls_per_stage == 1, "block", rule)
         if self.max_probability is not None:
-            yield from self._faults_of_cap(arms, self.max_probability)
+            least = max((1.0 - share) / max(sharing, 1), share, self.floor)
+            rule = f"must be at least {least:.4g}, so that {arms} arms can share all pulls"
+            need(self.max_probability >= least - 1e-12, "max_probability", rule)
         if self.control is None:
-            if self.control_share is not None:
-                yield ("control_share",), "must stand with control", self.control_share
-            if self.stop.futility is not None:
-                yield ("stop", "futility"), "must stand with control", self.stop.futility
+            need(not has_share, "control_share", "must stand with control")
+            need(self.stop.futility is None, "stop.futility", "must stand with control")
         if problem.pulls_per_stage > problem.most_per_stage:
-            yield from self._faults_of_different_arms()
+            several = "where a stage pulls several different arms"
+            need(self.floor == 0, "floor", f"must be 0 {several}")
+            need(not has_share, "control_share", f"must be left out {several}")
+            need(self.max_probability is None, "max_probability", f"must be left out {several}")
+            rule = f"must be left out {several}: too few of them would be left"
+            need(self.stop.inferiority is None, "stop.inferiority", rule)
+        self._check_comparison(problem)
+        self._check_test(problem)
+
+    def _need(self, fits: object, path: str, rule: str) -> None:
+        """Refuse the value at a path, such as stop.futility, unless it fits."""
+        if not fits:
+            place = tuple(path.split("."))
+            _refused(place, rule, reduce(getattr, place, self))
+
+    def _check_comparison(self, problem: Problem) -> None:
         base, factor = self.pull_values(problem)
-        if not factor.any():
-            rule = "must be outcome: pulls of every arm earn the same whatever the outcome"
-            yield ("compare",), rule, self.compare
-        most = float(np.max(base + factor.clip(min=0.0)) - np.min(base + factor.clip(max=0.0)))
-        if problem.is_binary and not -most < self.margin < most:
-            yield ("margin",), f"must be a number between {-most:g} and {most:g}", self.margin
-        if self.stop.equivalence is not None and self.margin <= 0:
-            yield ("margin",), "must be positive where trials stop for equivalence", self.margin
-        yield from self._faults_of_test(problem)
+        rule = "must be outcome: pulls of every arm earn the same whatever the outcome"
+        self._need(factor.any(), "compare", rule)
+        ends = np.array([group.model.mean_range for group in problem.arm_groups]).T
+        ends = base + np.where(factor == 0.0, 0.0, factor * ends)
+        most = float(ends.max() - ends.min())
+        rule = f"must be a number between {-most:g} and {most:g}"
+        self._need(-most < self.margin < most, "margin", rule)
+        equivalent = self.stop.equivalence is None or self.margin > 0
+        rule = "must be positive where trials stop for equivalence"
+        self._need(equivalent, "margin", rule)
+
+    def _check_test(self, problem: Problem) -> None:
+        need, kind = self._need, self.final_test.kind
+        if self.controls == "concurrent":
+            need(self.control is not None, "controls", "must stand with control")
+            rule = "must be all where looks stop trials or drop arms: they compare with all"
+            need(not self.stop.any, "controls", rule)
+            need(kind not in EXACT_TESTS, "controls", f"must be all for the {kind} test")
+        rule = "must be another one: z needs normal priors, t and welch normal-gamma priors"
+        if kind not in MEAN_TESTS:
+            rule = "must be posterior, or z, t or welch of measurements: others are of binary "
+            rule += "outcomes"
+        suits = all(kind in group.model.final_tests for group in problem.groups)
+        need(suits, "test.kind", rule)
+        if kind == "posterior":
+            return
+        rule = "must be posterior where there is no control"
+        need(self.control is not None, "test.kind", rule)
+        single = problem.n_arms == 2 and problem.pulls_per_stage == 1 and self.delay == 0
+        rule = "must be posterior or fisher but for two arms, one pull per stage and no delay"
+        need(kind not in EXACT_TESTS or single, "test.kind", rule)
+        if kind not in MEAN_TESTS:  # equal success probabilities must be what arms earn
+            rule = f"must be 0 for the test {kind}, which has no margin"
+            need(self.margin == 0.0, "margin", rule)
+            rule = (
+                "must be posterior where outcomes of arms earn different rewards: a larger success "
+                'probability is not a larger reward there; or set compare = "outcome"'
+            )
+            need(self.one_value(problem), "test.kind", rule)
 
     def block_sizes(self) -> tuple[int, ...]:
         """Return the sizes that blocks may have; none without blocks."""
         if self.block is None:
             return ()
         return self.block if isinstance(self.block, tuple) else (self.block,)
-
-    def _faults_of_block(self, problem: Problem) -> Iterator[Fault]:
-        if any(size % problem.n_arms for size in self.block_sizes()):
-            rule = f"must be a multiple of {problem.n_arms}, the number of arms"
-            yield ("block",), rule, self.block
-        if self.control_share is not None:
-            yield ("block",), "must be left out where control has a share of its own", self.block
-        if problem.pulls_per_stage > 1:
-            yield ("block",), "must be left out where a stage has several pulls", self.block
-
-    def _faults_of_cap(self, arms: int, most: float) -> Iterator[Fault]:
-        share, free_arms = self.control_share or 0.0, arms - (self.control_share is not None)
-        least = max((1.0 - share) / max(free_arms, 1), share, self.floor)
-        if most < least - 1e-12:
-            rule = f"must be at least {least:.4g}, so that {arms} arms can share all pulls"
-            yield ("max_probability",), rule, most
-
-    def _faults_of_different_arms(self) -> Iterator[Fault]:
-        several = "where a stage pulls several different arms"
-        if self.floor > 0:
-            yield ("floor",), f"must be 0 {several}", self.floor
-        if self.control_share is not None:
-            yield ("control_share",), f"must be left out {several}", self.control_share
-        if self.max_probability is not None:
-            yield ("max_probability",), f"must be left out {several}", self.max_probability
-        if self.stop.inferiority is not None:
-            rule = f"must be left out {several}: too few of them would be left"
-            yield ("stop", "inferiority"), rule, self.stop.inferiority
-
-    def _faults_of_test(self, problem: Problem) -> Iterator[Fault]:
-        test = self.final_test
-        if self.controls == "concurrent":
-            yield from self._faults_of_controls()
-        if test.kind != "posterior" and self.control is None:
-            yield ("test", "kind"), "must be posterior where there is no control", test.kind
-        single = problem.n_arms == 2 and problem.pulls_per_stage == 1 and self.delay == 0
-        if test.kind in EXACT_TESTS and not single:
-            rule = "must be posterior or fisher but for two arms, one pull per stage and no delay"
-            yield ("test", "kind"), rule, test.kind
-        if test.kind in ("fisher", *EXACT_TESTS):
-            yield from self._faults_of_rates(problem)
-        model = MEAN_TESTS.get(test.kind)
-        if model and not all(isinstance(group.model, model) for group in problem.groups):
-            rule = "must be another one: z needs normal priors, t and welch normal-gamma priors"
-            yield ("test", "kind"), rule, test.kind
-
-    def _faults_of_controls(self) -> Iterator[Fault]:
-        if self.control is None:
-            yield ("controls",), "must stand with control", self.controls
-        if self.stop.any:
-            rule = "must be all where looks stop trials or drop arms: they compare with all"
-            yield ("controls",), rule, self.controls
-        if self.final_test.kind in EXACT_TESTS:
-            rule = f"must be all for the {self.final_test.kind} test"
-            yield ("controls",), rule, self.controls
-
-    def _faults_of_rates(self, problem: Problem) -> Iterator[Fault]:
-        """Reasons why a test of equal success probabilities is no test of what arms earn."""
-        kind = self.final_test.kind
-        if self.margin != 0.0:
-            yield ("margin",), f"must be 0 for the test {kind}, which has no margin", self.margin
-        if problem.is_binary and not self.one_value(problem):
-            rule = (
-                "must be posterior where outcomes of arms earn different rewards: a larger success "
-                'probability is not a larger reward there; or set compare = "outcome"'
-            )
-            yield ("test", "kind"), rule, kind
 
 
 class Design(Rules):
@@ -454,17 +425,29 @@ class Design(Rules):
     )
     question: Question = Field(default="", description="Research question, for the report.")
 
-    def _faults(self, problem: Problem) -> Iterator[Fault]:
-        yield from super()._faults(problem)
+    def check_possible(self, problem: Problem) -> None:
+        super().check_possible(problem)
         names: set[str] = set()
-        for i, scenario in zip(count(), self.scenarios, strict=False):
+        for i, scenario in enumerate(self.scenarios):
+            place = ("scenarios", i)
             if len(scenario.truth) != problem.n_arms:
                 rule = f"must have {problem.n_arms} numbers: one per arm"
-                yield ("scenarios", i, "truth"), rule, scenario.truth
-            else:
-                yield from _false(problem, i, scenario)
+                _refused((*place, "truth"), rule, scenario.truth)
+            for k, (group, truth) in enumerate(
+                zip(problem.arm_groups, scenario.truth, strict=True)
+            ):
+                try:
+                    group.model.format.read_truth(truth)
+                except ValueError as error:
+                    rule = (
+                        str(error)
+                        .partition("; ")[2]
+                        .replace("between 0 and 1", "a number from 0 to 1")
+                    )
+                    is_integer = isinstance(truth, float) and truth.is_integer()
+                    _refused((*place, "truth", k), rule, int(truth) if is_integer else truth)
             if scenario.name in names:
-                yield ("scenarios", i, "name"), "must differ from other scenarios", scenario.name
+                _refused((*place, "name"), "must differ from other scenarios", scenario.name)
             names.add(scenario.name)
 
 
@@ -476,33 +459,6 @@ NO_UNKNOWN_MEANS = (
 def has_unknown_means(problem: Problem) -> bool:
     """Whether every arm has an unknown mean: what looks, tests and best arms are about."""
     return not any(group.model.ordered for group in problem.groups)
-
-
-def _of_kinds(rules: Rules, problem: Problem) -> Iterator[Fault]:
-    """List settings that make no sense for non-binary outcomes."""
-    if not has_unknown_means(problem):
-        rule = "must be left out: an arm with states of its own has no unknown mean to compare"
-        for name in ("stop", "looks", "test"):
-            if getattr(rules, name) != Rules.model_fields[name].default:
-                yield (name,), rule, name
-        return
-    kind = rules.final_test.kind
-    if kind not in ("posterior", *MEAN_TESTS):
-        rule = "must be posterior, or z, t or welch of measurements: others are of binary outcomes"
-        yield ("test", "kind"), rule, kind
-
-
-def _false(problem: Problem, i: int, scenario: Scenario) -> Iterator[Fault]:
-    """List truths that are impossible for their arm."""
-    for k, (group, truth) in enumerate(zip(problem.group_of_arm, scenario.truth, strict=True)):
-        kind = problem.groups[group].model
-        try:
-            kind.format.read_truth(truth)
-        except ValueError as error:
-            rule = str(error).partition("; ")[2]
-            rule = "must be a number from 0 to 1" if kind.counts_good else rule
-            is_integer = isinstance(truth, float) and truth.is_integer()  # messages show 7, not 7.0
-            yield ("scenarios", i, "truth", k), rule, int(truth) if is_integer else truth
 
 
 def _refused(place: tuple[str | int, ...], rule: str, value: object) -> None:

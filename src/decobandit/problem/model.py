@@ -57,7 +57,6 @@ if TYPE_CHECKING:
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
-Fault = tuple[Place, str, object]  # place, rule, what was found
 SLACK = 1e-9  # part of a resource that rounding may add to what is used
 
 
@@ -237,8 +236,7 @@ class Problem(Shown, ProblemFields):
 
     @model_validator(mode="after")
     def _check_whole(self) -> Self:
-        for place, rule, value in _faults(self):
-            refuse(rule, found=value, at=place)
+        _check_fit(self)
         return self
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
@@ -453,10 +451,10 @@ class Problem(Shown, ProblemFields):
         """Whether different arms with good and bad outcomes are pulled, which kernels serve."""
         return self.is_binary and not self.repeat
 
-    @property
+    @cached_property
     def is_restless(self) -> bool:
         """Whether some arms also move, or earn, at stages at which they are not pulled."""
-        return any(group.model.restless for group in self.groups)
+        return any(arm.restless for arm in self.arms)
 
     @property
     def arm_groups(self) -> list[Group]:
@@ -469,36 +467,81 @@ class Problem(Shown, ProblemFields):
         return group_of_arm(self.groups)
 
 
-def _faults(problem: Problem) -> Iterator[Fault]:
-    """List what does not fit together, the most basic first."""
-    K, m = problem.n_arms, problem.pulls_per_stage
-    if not 1 <= K <= MAX_ARMS:
-        yield ("arms",), f"must be 1 to {MAX_ARMS} arms", K
-    if m > K and not problem.repeat:
-        rule = f"must be at most the number of arms, {K}, unless repeat is true"
-        yield ("pulls_per_stage",), rule, m
-    if problem.unit > 1 and not problem.repeat:
-        yield ("unit",), "must be 1 unless repeat is true", problem.unit
-    if m % problem.unit:
-        yield ("unit",), f"must divide pulls_per_stage, {m}", problem.unit
-    if problem.most_pulls > MAX_PULLS:
-        rule = f"must be few enough for {MAX_PULLS} pulls of an arm; it may take "
-        yield ("horizon",), f"{rule}{problem.most_pulls}", problem.horizon
-    yield from _faults_of_names(problem)
-    yield from _faults_of_lengths(problem)
+_OWN_CLOCK = "a segment counts its own visitors, not stages"
+_EARLY = "must be left out where the horizon is random: the last stage is not known in advance"
+_NOT_TOGETHER = {  # features of a problem: what it, or an arm of it, may then not have, and why
+    "segments": {
+        "repeat": "must be false: the pulls of a batch would belong to different segments",
+        "terminal.deploy": "must be left out: the last visitor of a segment is not known in "
+        "advance",
+        "resources": "must be left out: a stage is one visitor, of one segment",
+        "arms.available": f"must be left out: {_OWN_CLOCK}",
+        "arms.terminal": f"must be left out: {_OWN_CLOCK}",
+    },
+    "resources": {
+        "budget": "must be left out where there are resources: choose one of the two forms"
+    },
+    "is_restless": {
+        "budget": "must be left out: some arms move at rest",
+        "repeat": "must be false: arms that move at rest are pulled once per stage at most",
+        "terminal.deploy": "must be 0: arms that move at rest have no final mean to deploy",
+        "arms.available": "must be left out: some arms move at rest",
+    },
+    "random_horizon": {"terminal.deploy": _EARLY, "arms.terminal": _EARLY},
+}
+
+
+def _check_fit(problem: Problem) -> None:
+    """Refuse what does not fit together, the most basic first."""
+    K, m, T = problem.n_arms, problem.pulls_per_stage, problem.horizon
+
+    def need(fits: object, rule: str, *place: str, found: object) -> None:
+        if not fits:
+            refuse(rule, found=found, at=place)
+
+    need(1 <= K <= MAX_ARMS, f"must be 1 to {MAX_ARMS} arms", "arms", found=K)
+    rule = f"must be at most the number of arms, {K}, unless repeat is true"
+    need(m <= K or problem.repeat, rule, "pulls_per_stage", found=m)
+    one = problem.unit == 1 or problem.repeat
+    need(one, "must be 1 unless repeat is true", "unit", found=problem.unit)
+    need(m % problem.unit == 0, f"must divide pulls_per_stage, {m}", "unit", found=problem.unit)
+    rule = f"must be few enough for {MAX_PULLS} pulls of an arm; it may take {problem.most_pulls}"
+    need(problem.most_pulls <= MAX_PULLS, rule, "horizon", found=T)
+    _check_names(problem)
     check_segments(problem.segments, problem.arms)
-    if problem.segments:
-        yield from _faults_of_visitors(problem)
+    for feature, others in _NOT_TOGETHER.items():
+        for path, rule in others.items() if getattr(problem, feature) else ():
+            for place, value in _values_at(problem, path):
+                if value not in (None, False):
+                    refuse(rule, found=value, at=place)
+    _check_lengths(problem)
+    _check_arms(problem)
     if problem.has_windows:
-        yield from _faults_of_windows(problem)
-    yield from _faults_of_budget(problem)
-    yield from _faults_of_resources(problem)
-    if any(arm.restless for arm in problem.arms):
-        yield from _faults_of_rest(problem)
-    yield from _faults_of_last_rewards(problem)
+        _check_windows(problem)
+    for name, amount in (problem.resources or {}).items():
+        need(np.min(amount) >= 0.0, "must be zero or more", "resources", name, found=amount)
+    rule = "must name a resource, or be left out"
+    need(problem.resources != {}, rule, "resources", found={})
+    if problem.terminal is not None:
+        deploy, arms = problem.terminal.deploy, problem.terminal.deploy_arms
+        rule = "must be 0 when an arm has a terminal table: choose one of the two forms"
+        either = all(arm.terminal is None for arm in problem.arms)
+        need(either, rule, "terminal", "deploy", found=deploy)
+        rule = f"must be at most the number of arms, {K}"
+        need(arms <= K, rule, "terminal", "deploy_arms", found=arms)
 
 
-def _faults_of_names(problem: Problem) -> Iterator[Fault]:
+def _values_at(problem: Problem, path: str) -> Iterator[tuple[Place, object]]:
+    """Return the values at a path such as repeat, terminal.deploy or, for every arm, arms.cost."""
+    first, _, key = path.partition(".")
+    table = getattr(problem, first)
+    if first == "arms":
+        yield from ((("arms", k, key), getattr(arm, key)) for k, arm in enumerate(table))
+    elif table is not None:
+        yield ((first, key), getattr(table, key)) if key else ((first,), table)
+
+
+def _check_names(problem: Problem) -> None:
     names: dict[str, str] = {}
     for position, arm in enumerate(problem.arms):
         keys = look_alike_keys(arm.name)
@@ -506,123 +549,67 @@ def _faults_of_names(problem: Problem) -> Iterator[Fault]:
             rule = "must differ from the names of all other arms"
             if taken != arm.name:
                 rule += f" in more than case, blanks or alphabet; there is {taken!r}"
-            yield ("arms", position, "name"), rule, arm.name
+            refuse(rule, found=arm.name, at=("arms", position, "name"))
         names.update(dict.fromkeys(keys, arm.name))
 
 
-def _faults_of_lengths(problem: Problem) -> Iterator[Fault]:
-    """List numbers by stage, and tables of last rewards, of another length than the problem."""
+def _check_lengths(problem: Problem) -> None:
+    """Refuse numbers by stage of another length than the problem, and any with segments."""
     rule = f"must be one number, or a list of {problem.horizon}: one per stage"
-    rows = problem.most_pulls + 1
-
-    def is_wrong(value: object) -> bool:
-        return isinstance(value, tuple) and len(value) != problem.horizon
-
+    if problem.segments:
+        rule = f"must be one number: {_OWN_CLOCK}"
+    values: list[tuple[Place, object]] = [
+        (("resources", name), amount) for name, amount in (problem.resources or {}).items()
+    ]
     for position, arm in enumerate(problem.arms):
+        values.append((("arms", position, "cost"), arm.cost))
         for key in arm.reward.per_stage:
-            if is_wrong(value := getattr(arm.reward, key)):
-                yield ("arms", position, "reward", key), rule, value
-        if is_wrong(arm.cost):
-            yield ("arms", position, "cost"), rule, arm.cost
+            values.append((("arms", position, "reward", key), getattr(arm.reward, key)))
+    for place, value in values:
+        if isinstance(value, tuple) and (problem.segments or len(value) != problem.horizon):
+            refuse(rule, found=value, at=place)
+
+
+def _check_arms(problem: Problem) -> None:
+    """Refuse arms with tables, costs, uses or priors that other fields leave no room for."""
+    rows, resources = problem.most_pulls + 1, problem.resources or {}
+    for position, arm in enumerate(problem.arms):
+        at: Place = ("arms", position)
         if arm.terminal is not None and len(arm.terminal) != rows:
-            needed = f"must have {rows} rows: one for each of 0 to {rows - 1} pulls"
-            yield ("arms", position, "terminal"), needed, arm.terminal
-    for name, amount in (problem.resources or {}).items():
-        if is_wrong(amount):
-            yield ("resources", name), rule, amount
+            rule = f"must have {rows} rows: one for each of 0 to {rows - 1} pulls"
+            refuse(rule, found=arm.terminal, at=(*at, "terminal"))
+        if (arm.cost is None) != (problem.budget is None):
+            rule = "must be there for every arm of a problem with a budget, and only there"
+            refuse(rule, found=arm.cost, at=(*at, "cost"))
+        for name in arm.uses or ():
+            if name not in resources:
+                names = ", ".join(resources) or "it has none"
+                rule = f"must be one of the resources of the problem: {names}"
+                refuse(rule, found=name, at=(*at, "uses", name))
+        if not problem.is_restless:
+            continue
+        if not arm.restless and not isinstance(arm.prior, MarkovArm):
+            forms = "chain, states, two-level or normal with drift"
+            rule = f"must be {forms}: another arm moves at rest"
+            kind = getattr(arm.prior, "kind", "beta")
+            refuse(rule, found=kind, at=(*at, "prior", "kind"))
+        if isinstance(arm.prior, NormalNormal) and np.min(arm.reward.factor) < 0.0:
+            rule = "must be zero or more: the arm drifts"
+            refuse(rule, found=arm.reward.factor, at=(*at, "reward", "factor"))
 
 
-def _faults_of_visitors(problem: Problem) -> Iterator[Fault]:
-    """List stages that are more than one visitor, and a deployment after the last of them."""
-    if problem.repeat:
-        rule = "must be false: the pulls of a batch would belong to different segments"
-        yield ("repeat",), rule, True
-    if problem.terminal is not None:
-        rule = "must be left out: the last visitor of a segment is not known in advance"
-        yield ("terminal", "deploy"), rule, problem.terminal.deploy
-    if problem.resources is not None:
-        rule = "must be left out: a stage is one visitor, of one segment"
-        yield ("resources",), rule, problem.resources
-
-
-def _faults_of_windows(problem: Problem) -> Iterator[Fault]:
-    """List windows that leave a stage without enough arms."""
+def _check_windows(problem: Problem) -> None:
+    """Refuse windows that leave a stage without enough arms."""
     for position, arm in enumerate(problem.arms):
         if arm.available and arm.available[-1][1] > problem.horizon:
             rule = f"must end within the horizon, {problem.horizon}"
-            yield ("arms", position, "available"), rule, arm.available[-1]
+            refuse(rule, found=arm.available[-1], at=("arms", position, "available"))
     needed = 0 if problem.may_wait else -(-problem.pulls_per_stage // problem.most_per_stage)
     few = np.sum(problem.available[: problem.horizon], axis=1) < needed
     if few.any():
         stage = int(few.argmax())
         rule = f"must leave at least {needed} arms to pull at every stage; stage {stage} has fewer"
-        yield ("arms",), rule, list(problem.available[stage])
-
-
-def _faults_of_budget(problem: Problem) -> Iterator[Fault]:
-    for position, arm in enumerate(problem.arms):
-        if (arm.cost is None) != (problem.budget is None):
-            rule = "must be there for every arm of a problem with a budget, and only there"
-            yield ("arms", position, "cost"), rule, arm.cost
-
-
-def _faults_of_resources(problem: Problem) -> Iterator[Fault]:
-    resources = problem.resources or {}
-    for name, amount in resources.items():
-        if np.min(amount) < 0.0:
-            yield ("resources", name), "must be zero or more", amount
-    if problem.resources is not None and not resources:
-        yield ("resources",), "must name a resource, or be left out", {}
-    if problem.resources is not None and problem.budget is not None:
-        rule = "must be left out where there are resources: choose one of the two forms"
-        yield ("budget",), rule, problem.budget
-    for position, arm in enumerate(problem.arms):
-        for name in arm.uses or ():
-            if name not in resources:
-                names = ", ".join(resources) or "it has none"
-                rule = f"must be one of the resources of the problem: {names}"
-                yield ("arms", position, "uses", name), rule, name
-
-
-def _faults_of_rest(problem: Problem) -> Iterator[Fault]:
-    """List what goes with no arm that moves at rest."""
-    if problem.budget is not None:
-        yield ("budget",), "must be left out: some arms move at rest", problem.budget
-    if problem.repeat:
-        rule = "must be false: arms that move at rest are pulled once per stage at most"
-        yield ("repeat",), rule, True
-    if problem.terminal is not None:
-        rule = "must be 0: arms that move at rest have no final mean to deploy"
-        yield ("terminal", "deploy"), rule, problem.terminal.deploy
-    for position, arm in enumerate(problem.arms):
-        if arm.available is not None:
-            rule = "must be left out: some arms move at rest"
-            yield ("arms", position, "available"), rule, arm.available
-        if not arm.restless and not isinstance(arm.prior, MarkovArm):
-            rule = (
-                "must be chain, states, two-level or normal with drift: another arm moves at rest"
-            )
-            yield ("arms", position, "prior", "kind"), rule, getattr(arm.prior, "kind", "beta")
-        if isinstance(arm.prior, NormalNormal) and np.min(arm.reward.factor) < 0.0:
-            rule = "must be zero or more: the arm drifts"
-            yield ("arms", position, "reward", "factor"), rule, arm.reward.factor
-
-
-def _faults_of_last_rewards(problem: Problem) -> Iterator[Fault]:
-    """List last rewards in both forms, and at a random end, where they would depend on its time."""
-    tables = [(k, arm.terminal) for k, arm in enumerate(problem.arms) if arm.terminal is not None]
-    terminal, random_end = problem.terminal, problem.random_horizon is not None
-    early = "must be left out where the horizon is random: the last stage is not known in advance"
-    if terminal is not None and tables:
-        rule = "must be 0 when an arm has a terminal table: choose one of the two forms"
-        yield ("terminal", "deploy"), rule, terminal.deploy
-    if terminal is not None and terminal.deploy_arms > problem.n_arms:
-        rule = f"must be at most the number of arms, {problem.n_arms}"
-        yield ("terminal", "deploy_arms"), rule, terminal.deploy_arms
-    if terminal is not None and random_end:
-        yield ("terminal", "deploy"), early, terminal.deploy
-    for position, table in tables if random_end else ():
-        yield ("arms", position, "terminal"), early, table
+        refuse(rule, found=list(problem.available[stage]), at=("arms",))
 
 
 def check_problem(problem: object, *, segments: bool = False) -> Problem:

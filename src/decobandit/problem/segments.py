@@ -72,29 +72,10 @@ def check_segments(segments: Sequence[Segment], arms: Sequence[Arm]) -> None:
             if name not in names.values():
                 rule = f"must be for segments of the problem: {', '.join(names.values()) or 'none'}"
                 refuse(rule, found=name, at=("arms", position, "priors"))
-    if segments:
-        _check_clock(arms)
-
-
-def _check_clock(arms: Sequence[Arm]) -> None:
-    clock = "a segment counts its own visitors, not stages"
-    for position, arm in enumerate(arms):
-        if arm.restless:
-            refuse(
-                f"must not move at rest: {clock}",
-                found=getattr(arm.prior, "kind", None),
-                at=("arms", position, "prior"),
-            )
-        values = {"cost": arm.cost} | {key: getattr(arm.reward, key) for key in arm.reward.keys}
-        for key, value in values.items():
-            if isinstance(value, tuple) and key != "values":
-                place = (key,) if key == "cost" else ("reward", key)
-                rule = f"must be one number: {clock}"
-                refuse(rule, found=value, at=("arms", position, *place))
-        for key in ("available", "terminal"):
-            if (value := getattr(arm, key)) is not None:
-                rule = f"must be left out: {clock}"
-                refuse(rule, found=value, at=("arms", position, key))
+        if segments and arm.restless:
+            kind = getattr(arm.prior, "kind", None)
+            rule = "must not move at rest: a segment counts its own visitors, not stages"
+            refuse(rule, found=kind, at=("arms", position, "prior"))
 
 
 def visit_probabilities(horizon: int | RandomHorizon, share: float) -> Floats:

@@ -43,6 +43,7 @@ class ArmModel(ABC):
     counts_good: ClassVar[bool] = False  # whether outcomes are good or bad
     has_law: ClassVar[bool] = True  # whether the arm's mean has `quantile` and `cdf`
     known_variance: ClassVar[bool] = True  # whether outcomes of a known mean have a known law
+    final_tests: ClassVar[tuple[str, ...]] = ("posterior",)  # that a design may end with
     quantiles_searched: ClassVar[bool] = False  # by `cdf`, which on given points is quicker
 
     @cached_property

@@ -116,6 +116,7 @@ class BernoulliModel(ArmModel):
     finite = True
     counts_outcomes = True
     counts_good = True
+    final_tests = ("posterior", "fisher", "conditional", "unconditional")
     width = 2
     mean_range = 0.0, 1.0
 

@@ -143,6 +143,7 @@ class NormalModel(NormalMean, SumModel):
 
     word = "normal"
     format_class = NormalFormat
+    final_tests = ("posterior", "z")
 
     @property
     def prior_pulls(self) -> float:

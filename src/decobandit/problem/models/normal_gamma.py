@@ -116,6 +116,7 @@ class NormalGammaModel(SumModel):
     format_class = NormalGammaFormat
     width = 3
     known_variance = False
+    final_tests = ("posterior", "t", "welch")
 
     @property
     def prior_pulls(self) -> float:
