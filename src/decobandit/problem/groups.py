@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import chain
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..support import InvalidArgument, read_only
-from .arms import NOT_YET, OUTCOME_KEYS, Arm, model_of
+from .arms import NOT_YET, Arm, model_of
 from .models.base import ArmModel
 from .models.bernoulli import BernoulliModel
 
@@ -27,11 +26,8 @@ class Group:
     """Exchangeable arms, and what kernels need to know of any one of them (arrays: read-only).
 
     A pull at stage t of an arm whose next outcome is expected to count x earns reward_base[t] +
-    reward_factor[t] x. Where the horizon is random, this is weighted by the probability that the
-    stage is played; outside the windows of an arm a pull costs a penalty that exceeds what a pull
-    can ever be worth. `stage_rewards` are what a pull earns if it is made. Priors and rewards of
-    good and bad outcomes are there for arms that have such outcomes only: reading them of others is
-    refused.
+    reward_factor[t] x, weighted by the probability that the stage is played; outside the windows of
+    an arm it costs a penalty that exceeds what a pull can ever be worth.
     """
 
     members: tuple[int, ...]  # positions of its arms in the problem
@@ -58,11 +54,8 @@ class Group:
 
         Of outcomes that are numbers, those of the prior's mean and three deviations of it.
         """
-        parts = (
-            [*self.rewards]
-            if self.is_binary
-            else [self.reward_factor * x for x in self.model.usual]
-        )
+        numbers = [self.reward_factor * x for x in self.model.usual]
+        parts = self.rewards if self.model.counts_good else numbers
         parts = [part[self.available] for part in parts]
         parts += [] if self.terminal is None else [self.terminal]
         return max(float(np.abs(part).max(initial=0.0)) for part in parts)
@@ -76,11 +69,6 @@ class Group:
         return np.asarray(self.terminal[n * (n + 1) // 2 + good])
 
     @property
-    def is_binary(self) -> bool:
-        """Whether outcomes are good or bad."""
-        return isinstance(self.model, BernoulliModel)
-
-    @property
     def binary(self) -> BernoulliModel:
         """The beta prior; a ValueError where outcomes are not good or bad."""
         if not isinstance(self.model, BernoulliModel):
@@ -89,27 +77,25 @@ class Group:
 
     @property
     def alpha(self) -> float:
-        """Prior count of good outcomes of an arm."""
+        """Prior count of good outcomes of a binary arm."""
         return self.binary.good
 
     @property
     def beta(self) -> float:
-        """Prior count of bad outcomes of an arm."""
+        """Prior count of bad outcomes of a binary arm."""
         return self.binary.bad
 
     @property
     def reward_good(self) -> FloatArray:
-        """Reward of a good outcome, (stages,)."""
-        return self._of_outcomes(0)
+        """Reward of a good outcome of a binary arm, (stages,)."""
+        assert self.binary  # others have no such reward
+        return self.rewards[0]
 
     @property
     def reward_bad(self) -> FloatArray:
-        """Reward of a bad outcome, (stages,)."""
-        return self._of_outcomes(1)
-
-    def _of_outcomes(self, position: int) -> FloatArray:
+        """Reward of a bad outcome of a binary arm, (stages,)."""
         assert self.binary
-        return self.rewards[position]
+        return self.rewards[1]
 
     @property
     def reward_base(self) -> FloatArray:
@@ -127,7 +113,7 @@ class Group:
         return self.stage_rewards[1], self._factor(*self.stage_rewards)
 
     def _factor(self, first: FloatArray, base: FloatArray) -> FloatArray:
-        return first - base if self.is_binary else first
+        return first - base if self.model.counts_good else first
 
 
 # not kept in the problem: == compares what a problem keeps, and arrays cannot be compared so
@@ -139,24 +125,6 @@ def group_of_arm(groups: tuple[Group, ...]) -> IntArray:
         groups_by_arm[list(group.members)] = number
     groups_by_arm.flags.writeable = False
     return groups_by_arm
-
-
-class _Shared:
-    """Read-only arrays made by `build`, one object per content: equality is then identity."""
-
-    def __init__(self, build: Callable[[Any], FloatArray]) -> None:
-        self._build = build
-        self._by_source: dict[object, FloatArray] = {}
-        self._by_content: dict[bytes, FloatArray] = {}
-
-    def __call__(self, source: object) -> FloatArray:
-        # numbers by value, tuples by identity: neither is read again for each of many copies
-        key = source if isinstance(source, float) else ("id", id(source))
-        if key not in self._by_source:
-            array = self._build(source)
-            array.flags.writeable = False
-            self._by_source[key] = self._by_content.setdefault(array.tobytes(), array)
-        return self._by_source[key]
 
 
 def groups_of(
@@ -173,62 +141,56 @@ def groups_of(
     the resources that a pull takes, which are taken from its weighted reward: a budget holds also
     where every stage is played.
     """
-    T = survival.size
-    always = np.ones(T + (deploy is not None), np.bool_)
-    last_good = [] if deploy is None else [deploy]
-    last_bad = [0.0] * len(last_good)
-    good = _Shared(lambda reward: np.append(np.broadcast_to(reward, (T,)), last_good))
-    bad = _Shared(lambda reward: np.append(np.broadcast_to(reward, (T,)), last_bad))
-    flat = _Shared(lambda table: np.fromiter(chain.from_iterable(table), np.float64))
+    T, last = survival.size, [] if deploy is None else [deploy]
+    none = [0.0] * len(last)
 
-    members: dict[object, list[int]] = {}
-    contents: dict[object, tuple[Arm, tuple[FloatArray, FloatArray], FloatArray | None]] = {}
+    def by_stage(reward: float | tuple[float, ...], last: list[float]) -> FloatArray:
+        return read_only(np.append(np.broadcast_to(reward, (T,)), last))
+
+    members: dict[tuple[object, ...], list[int]] = {}
+    by_objects: dict[tuple[int, ...], list[int]] = {}  # copies of an arm are read once
     for position, arm in enumerate(arms):
-        prior, reward = arm.prior, arm.reward
-        if reward.keys is OUTCOME_KEYS:
-            rewards = good(reward.good), bad(reward.bad)
-        else:
-            rewards = good(reward.factor), bad(0.0)
-        measured = (arm.noise_sd, arm.drift_sd or None)
-        identity = (prior, measured, reward.values, reward.cap, arm.available, arm.cost)
-        uses = tuple(sorted((arm.uses or {}).items()))
-        terminal = None if arm.terminal is None else flat(arm.terminal)
-        # the arrays outlive this loop, so that their ids stay theirs
-        key = (*identity, uses, *map(id, rewards), id(terminal))
-        contents[key] = (arm, rewards, terminal)
-        members.setdefault(key, []).append(position)
+        objects = (arm.prior, arm.noise_sd, arm.available, arm.cost, arm.terminal)
+        ids = tuple(map(id, (*objects, arm.reward, arm.drift_sd, arm.uses)))
+        if ids not in by_objects:
+            reward, uses = arm.reward, tuple(sorted((arm.uses or {}).items()))
+            factors = (by_stage(getattr(reward, key), none).tobytes() for key in reward.per_stage)
+            rest = (arm.drift_sd or None, reward.values, reward.cap, uses, *factors)
+            by_objects[ids] = members.setdefault((*objects, *rest), [])
+        by_objects[ids].append(position)
 
     groups = []
-    for own_key, (arm, rewards, terminal) in contents.items():
-        available = always.copy()
-        available[:T] = arm.is_available(T)
-        model = model_of(arm)
-        weighted = _weighted(rewards[0], survival), _weighted(rewards[1], survival)
+    for positions in members.values():
+        arm = arms[positions[0]]
+        model, reward = model_of(arm), arm.reward
+        pair = (reward.good, reward.bad) if model.counts_good else (reward.factor, 0.0)
+        rewards = by_stage(pair[0], last), by_stage(pair[1], none)
+        first, second = (_weighted(part, survival) for part in rewards)
         if charged is not None:
-            taken = np.append(charged[:, members[own_key][0]], last_bad)
-            binary = isinstance(model, BernoulliModel)
-            weighted = weighted[0] - (taken if binary else 0.0), weighted[1] - taken
-        groups.append(Group(tuple(members[own_key]), model, weighted, rewards, available, terminal))
+            taken = np.append(charged[:, positions[0]], none)
+            first, second = first - (taken if model.counts_good else 0.0), second - taken
+        available = np.append(arm.is_available(T), [True] * len(last))
+        terminal = None
+        if arm.terminal is not None:
+            terminal = read_only(np.fromiter(chain.from_iterable(arm.terminal), np.float64))
+        parts = (first, second), rewards, available, terminal
+        groups.append(Group(tuple(positions), model, *parts))
     if all(group.available.all() for group in groups):
         return tuple(groups)
     largest = max(group.largest_reward for group in groups)
-    penalty = -PENALTY * largest * always.size * pulls_per_stage
+    penalty = -PENALTY * largest * (T + len(last)) * pulls_per_stage
     return tuple(_penalised(group, penalty) for group in groups)
 
 
 def _weighted(rewards: FloatArray, survival: FloatArray) -> FloatArray:
     """Rewards in expectation over the end; those of a deployment, which has a known one, stay."""
-    if np.all(survival == 1.0):
-        return rewards
-    array = survival * rewards
-    array.flags.writeable = False
-    return array
+    return rewards if np.all(survival == 1.0) else read_only(survival * rewards)
 
 
 def _penalised(group: Group, penalty: float) -> Group:
     """Return the group with a penalty for pulls outside its windows."""
     # of good and of bad outcomes; or, of others, of the base and not of the factor
-    first = penalty if group.is_binary else 0.0
+    first = penalty if group.model.counts_good else 0.0
     rewards = zip(group.rewards, (first, penalty), strict=True)
     good, bad = (read_only(np.where(group.available, local, less)) for local, less in rewards)
     return replace(group, rewards=(good, bad))

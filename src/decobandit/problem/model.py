@@ -444,7 +444,7 @@ class Problem(Shown, ProblemFields):
     @property
     def is_binary(self) -> bool:
         """Whether all outcomes are good or bad."""
-        return all(group.is_binary for group in self.groups)
+        return all(group.model.counts_good for group in self.groups)
 
     @property
     def single_binary(self) -> bool:
