@@ -25,8 +25,7 @@ from decobandit import (
 from decobandit.arm.gittins import discounted_table
 from decobandit.policies.calibrated import CalibratedPolicy
 from decobandit.problem import problem_from_dict, problem_to_dict, remaining_problem
-from decobandit.problem.state import State
-from decobandit.problem.states import States
+from decobandit.problem.states import State, States
 from helpers.experiments import Experiment, best, relaxed
 from helpers.refusals import refused
 

@@ -3,9 +3,9 @@
 Imports `support`.
 
 What it may contain: `model.py`, `arms.py`, `design_model.py`; allowed values `fields.py`. Outcome
-models with their priors and formats: `models/`. As tables and text: `problem_tables.py`,
+models with their priors and formats: `models/`. As tables and text:
 `problem_files.py`. Outcomes: `states.py`, from data `outcomes.py`.
-Problems made from a problem: `variants.py`, `segments.py`. Ties: `ties.py`.
+Problems made from a problem: `variants.py`, `horizon.py`. Ties: `ties.py`.
 """
 
 from typing import TYPE_CHECKING
@@ -49,6 +49,8 @@ if TYPE_CHECKING:
     from .fields import whole_number as whole_number
     from .groups import Group as Group
     from .horizon import RandomHorizon as RandomHorizon
+    from .horizon import Segment as Segment
+    from .horizon import visit_probabilities as visit_probabilities
     from .kernels.layout import Arms as Arms
     from .model import EqualArms as EqualArms
     from .model import Problem as Problem
@@ -88,20 +90,18 @@ if TYPE_CHECKING:
     from .outcomes import OutcomeColumns as OutcomeColumns
     from .outcomes import read_outcomes as read_outcomes
     from .outcomes import read_tallies as read_tallies
+    from .problem_files import ArmEntry as ArmEntry
+    from .problem_files import DesignedTable as DesignedTable
+    from .problem_files import ProblemTable as ProblemTable
+    from .problem_files import Written as Written
+    from .problem_files import designed_from_dict as designed_from_dict
+    from .problem_files import designed_to_dict as designed_to_dict
     from .problem_files import format_problem as format_problem
     from .problem_files import load_problem as load_problem
+    from .problem_files import problem_from_dict as problem_from_dict
+    from .problem_files import problem_to_dict as problem_to_dict
     from .problem_files import read_tree as read_tree
     from .problem_files import save_problem as save_problem
-    from .problem_tables import ArmEntry as ArmEntry
-    from .problem_tables import DesignedTable as DesignedTable
-    from .problem_tables import ProblemTable as ProblemTable
-    from .problem_tables import Written as Written
-    from .problem_tables import designed_from_dict as designed_from_dict
-    from .problem_tables import designed_to_dict as designed_to_dict
-    from .problem_tables import problem_from_dict as problem_from_dict
-    from .problem_tables import problem_to_dict as problem_to_dict
-    from .segments import Segment as Segment
-    from .segments import visit_probabilities as visit_probabilities
     from .states import State as State
     from .states import States as States
     from .states import arm_position as arm_position

@@ -1,13 +1,18 @@
-"""A random horizon: how many stages are played is not known in advance.
+"""A random horizon; segments of visitors, each with a random horizon of its own.
 
 If the number of stages N does not depend on outcomes, E sum_{t<N} r_t = sum_t P(N > t) E r_t: the
 same problem with the rewards of stage t weighted by P(N > t), the probability that it is played.
+
+Each of T visitors belongs to segment g with probability share_g, independently of all else. Arms of
+different segments are independent, so the problem separates. On its own clock, which counts its
+visitors only, a segment is a problem with a random horizon: visitor n comes with probability
+P(N_g > n), N_g binomial (T, share_g).
 """
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Annotated, Any, Literal, Self
 
@@ -24,19 +29,26 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, core_schema
 
-from ..support import InvalidArgument, refuse, shown
+from ..support import Floats, InvalidArgument, look_alike_keys, refuse, shown
+from .arms import Arm
 from .fields import (
     MAX_HORIZON,
     FirstError,
     Frozen,
     InvalidProblem,
+    Name,
     Number,
     PositiveNumber,
     StageCount,
     at_most,
+    fraction,
+    plain_init,
 )
 
 NEGLIGIBLE = 1e-9  # probability of stages that laws without a largest number leave out
+MAX_SEGMENTS = 100
+NEGLIGIBLE_VISIT = 1e-15  # probability of visitors that a segment's own clock leaves out
+SHARE_ERROR = 1e-9  # that the sum of the shares may differ from 1 by
 _KEYS = {  # of each law: needed, may be left out
     None: (("survival",), ()),
     "geometric": (("mean",), ("most",)),
@@ -94,21 +106,17 @@ class RandomHorizon(Frozen):
             refuse("must be at least 1: the first stage is played", found=self.mean, at=("mean",))
         if self.law == "uniform" and self.least > self.most:  # type: ignore[operator]
             refuse(f"must be at most {self.most}, which is `most`", found=self.least, at=("least",))
-        if self.law is None:
-            self._check_survival(np.array(self.survival))
+        before = 1.0
+        for at, probability in enumerate(self.survival or ()):
+            if not 0.0 < probability <= before:
+                rule = "must be a positive probability, at most that of the stage before"
+                refuse(rule, found=probability, at=("survival", at))
+            before = probability
+        if self.survival == ():
+            refuse("must have one probability per stage", found=[], at=("survival",))
         if self.stages > MAX_HORIZON:
             refuse(f"must give at most {MAX_HORIZON} stages", found=self.mean, at=("mean",))
         return self
-
-    def _check_survival(self, survival: NDArray[np.float64]) -> None:
-        if not survival.size:
-            refuse("must have one probability per stage", found=[], at=("survival",))
-        wrong = (survival <= 0.0) | (survival > 1.0)
-        wrong[1:] |= np.diff(survival) > 0.0
-        if wrong.any():
-            at = int(np.argmax(wrong))
-            rule = "must be a positive probability, at most that of the stage before"
-            refuse(rule, found=float(survival[at]), at=("survival", at))
 
     @model_serializer(mode="wrap")
     def _without_none(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -153,9 +161,6 @@ class RandomHorizon(Frozen):
             assert self.most is not None
             left = self.most - np.arange(self.most)
             return tuple(np.minimum(left / (self.most - self.least + 1.0), 1.0).tolist())
-        return tuple(self._with_tail().tolist())
-
-    def _with_tail(self) -> NDArray[np.float64]:
         from scipy.stats import geom, poisson  # late: scipy takes half a second to load
 
         assert self.mean is not None
@@ -163,7 +168,7 @@ class RandomHorizon(Frozen):
         last = int(law.isf(NEGLIGIBLE)) + 1
         number = min(last if self.most is None else self.most, MAX_HORIZON + 1)
         survival = np.asarray(law.sf(np.arange(number)))
-        return survival[survival > 0.0]
+        return tuple(survival[survival > 0.0].tolist())
 
     @property
     def stages(self) -> int:
@@ -212,3 +217,105 @@ HorizonOrLaw = Annotated[
     _HorizonOrLaw(),
     Field(description="Number of stages, or the law of a random number of them."),
 ]
+
+
+# -- segments ------------------------------------------------------------------------------------
+
+
+class Segment(Frozen):
+    """A part of the visitors, known when an arm is chosen: a country, a device, a stratum.
+
+    Examples
+    --------
+    >>> from decobandit import Arm, BetaBernoulli, Problem, Segment
+    >>> new = Arm(name="new", priors={"US": BetaBernoulli(2, 5)})
+    >>> segments = (Segment("EU", 0.6), Segment("US", 0.4))
+    >>> problem = Problem(arms=[Arm(name="old"), new], horizon=50, segments=segments)
+    >>> problem.segment("US").arms[1].prior
+    BetaBernoulli(good=2.0, bad=5.0)
+    """
+
+    name: Name = Field(description="Printable, no blank at either end; unique.")
+    share: Annotated[float, fraction("must be above 0 and at most 1", 5e-324, 1.0)] = Field(
+        description="Probability that a visitor belongs to it."
+    )
+
+    @plain_init
+    def __init__(self, name: str, share: float) -> None:
+        super().__init__(name=name, share=share)
+
+
+Segments = Annotated[
+    tuple[Segment, ...],
+    FirstError(),
+    at_most(MAX_SEGMENTS),
+    Field(description="Parts of the visitors, with priors of their own; none by default."),
+]
+
+
+def check_segments(segments: Sequence[Segment], arms: Sequence[Arm]) -> None:
+    """Refuse segments that are no partition, and arms that need another clock than their own."""
+    names: dict[str, str] = {}
+    for position, segment in enumerate(segments):
+        keys = look_alike_keys(segment.name)
+        if any(key in names for key in keys):
+            rule = "must differ from the names of all other segments in more than case or blanks"
+            refuse(rule, found=segment.name, at=("segments", position, "name"))
+        names.update(dict.fromkeys(keys, segment.name))
+    total = sum(segment.share for segment in segments)
+    if segments and abs(total - 1.0) > SHARE_ERROR:
+        refuse("must be 1: the sum of the shares", found=total, at=("segments",))
+    for position, arm in enumerate(arms):
+        for name in arm.priors or ():
+            if name not in names.values():
+                rule = f"must be for segments of the problem: {', '.join(names.values()) or 'none'}"
+                refuse(rule, found=name, at=("arms", position, "priors"))
+        if segments and arm.restless:
+            kind = getattr(arm.prior, "kind", None)
+            rule = "must not move at rest: a segment counts its own visitors, not stages"
+            refuse(rule, found=kind, at=("arms", position, "prior"))
+
+
+def visit_probabilities(horizon: int | RandomHorizon, share: float) -> Floats:
+    """Return the law of the number of visitors of a segment, (T + 1,)."""
+    if isinstance(horizon, int):
+        from scipy.stats import binom  # late: scipy takes half a second to load
+
+        return np.asarray(binom.pmf(np.arange(horizon + 1), horizon, share))
+    ends = -np.diff(np.concatenate([[1.0], horizon.probabilities, [0.0]]))  # P(t visitors in all)
+    law, binomial = np.zeros(ends.size), np.zeros(ends.size)
+    binomial[0] = 1.0
+    for probability in ends:
+        law += probability * binomial
+        binomial[1:] = (1.0 - share) * binomial[1:] + share * binomial[:-1]
+        binomial[0] *= 1.0 - share
+    return law
+
+
+def clock_of(horizon: int | RandomHorizon, share: float) -> int | RandomHorizon:
+    """Return the horizon of a segment on its own clock."""
+    if share == 1.0:
+        return horizon
+    law = visit_probabilities(horizon, share)
+    survival = np.minimum(np.cumsum(law[::-1])[::-1][1:], 1.0)  # P(N > n)
+    number = max(int(np.sum(survival > NEGLIGIBLE_VISIT)), 1)
+    return RandomHorizon(survival=tuple(survival[:number].tolist()))
+
+
+def arms_in_segment(arms: Sequence[Arm], name: str) -> tuple[Arm, ...]:
+    """Return the arms with their priors in a segment."""
+    priors = [arm.prior if arm.priors is None else arm.priors.get(name, arm.prior) for arm in arms]
+    return tuple(
+        arm.model_copy(update={"prior": prior, "priors": None})
+        for arm, prior in zip(arms, priors, strict=True)
+    )
+
+
+def segment_named(segments: Sequence[Segment], name: str) -> Segment:
+    """Return the segment of this name."""
+    for segment in segments:
+        if segment.name == name:
+            return segment
+    names = ", ".join(segment.name for segment in segments)
+    reason = f"must be one of {names}" if names else "the problem has no segments"
+    raise InvalidArgument(f"segment: {shown(name)} is not allowed; {reason}", field="segment")

@@ -47,10 +47,17 @@ from .fields import (
     StageCount,
 )
 from .groups import Group, group_of_arm, groups_of
-from .horizon import HorizonOrLaw, RandomHorizon
+from .horizon import (
+    HorizonOrLaw,
+    RandomHorizon,
+    Segments,
+    arms_in_segment,
+    check_segments,
+    clock_of,
+    segment_named,
+)
 from .models.markov import MarkovArm
 from .models.normal import NormalNormal
-from .segments import Segments, arms_in_segment, check_segments, clock_of, segment_named
 
 if TYPE_CHECKING:
     from .kernels.layout import Arms

@@ -19,7 +19,7 @@ from ...policies import COMPARED_POLICIES, DEFAULT_POLICY
 from ...problem import MAX_NAME, DesignedTable, ProblemTable
 from ...problem.fields import FirstError, at_most, line_pattern
 from ...problem.model import ArmList
-from ...problem.problem_tables import ArmEntry
+from ...problem.problem_files import ArmEntry
 from ...support import refuse_many_keys, without_defaults
 from ...trials.recording import MAX_COUNT
 from ...trials.requests import MAX_SUBJECT, MAX_TEXT
