@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from itertools import chain
 
 import numpy as np
@@ -141,10 +141,11 @@ def groups_of(
     the resources that a pull takes, which are taken from its weighted reward: a budget holds also
     where every stage is played.
     """
-    T, last = survival.size, [] if deploy is None else [deploy]
-    none = [0.0] * len(last)
+    T, last = survival.size, () if deploy is None else (deploy,)
+    none = (0.0,) * len(last)
 
-    def by_stage(reward: float | tuple[float, ...], last: list[float]) -> FloatArray:
+    @cache  # one array for all groups with the same rewards
+    def by_stage(reward: float | tuple[float, ...], last: tuple[float, ...]) -> FloatArray:
         return read_only(np.append(np.broadcast_to(reward, (T,)), last))
 
     members: dict[tuple[object, ...], list[int]] = {}
@@ -169,7 +170,7 @@ def groups_of(
         if charged is not None:
             taken = np.append(charged[:, positions[0]], none)
             first, second = first - (taken if model.counts_good else 0.0), second - taken
-        available = np.append(arm.is_available(T), [True] * len(last))
+        available = np.append(arm.is_available(T), np.ones(len(last), np.bool_))
         terminal = None
         if arm.terminal is not None:
             terminal = read_only(np.fromiter(chain.from_iterable(arm.terminal), np.float64))
