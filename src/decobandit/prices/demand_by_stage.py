@@ -26,9 +26,6 @@ from ..problem import (
     Group,
     Problem,
     refuse_features,
-    refuse_features,
-    refuse_features,
-    refuse_features,
     tie_tolerance,
 )
 from ..support import Floats, Tables, Tabular
@@ -104,8 +101,7 @@ class _Masses:
 def demand(solution: DualSolution) -> Demand:
     """Compute the market of a solution exactly, by moving masses forward."""
     problem, prices = solution.problem, solution.prices
-    refuse_features(problem, "demand", "budget")
-    refuse_features(problem, "demand", "resources")
+    refuse_features(problem, "demand", "budget", "resources")
     refuse_features(problem, "the market of single pulls", "repeat")
     refuse_features(problem, "the market by stage", "is_restless")
     tables, arms = OneArmValues(problem, prices), [_Masses(problem, g) for g in problem.groups]

@@ -41,9 +41,8 @@ arms that are due first, as many are in each state as its share asks for.
 
 import numpy as np
 
-from ...problem.kernels.layout import row_start, spot
+from ...problem.kernels.layout import expected_reward, row_start, spot
 from ...problem.kernels.ties import preferred, tie_winner
-from ...problem.kernels.layout import expected_reward
 from ...support.kernels.arrays import ONE, ZERO
 from ...support.kernels.compiled import compiled
 from .episodes import pull

@@ -30,8 +30,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...arm.kernels.backward import alive_rows, rewarding, step_row
-from ...problem.kernels.layout import row_start
-from ...problem.kernels.layout import worth
+from ...problem.kernels.layout import row_start, worth
 from ...support import Flags, Floats, Ints
 from ...support.kernels.arrays import copy
 from ...support.kernels.compiled import compiled

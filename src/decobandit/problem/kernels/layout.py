@@ -1,7 +1,6 @@
 """Arms as kernels see them: where a state lives in a flat array, and what a pull is worth.
 
-States of one arm, (n, g): pulls and good outcomes, at `row_start(n)` + g. Joint states of two arms
-after t pulls, one per stage, (n1, g1, g2) with n2 = t - n1, at start[n1] + g1 (n2 + 1) + g2. Worth:
+A state of one arm, (n, g): pulls and good outcomes, is at `row_start(n)` + g.
 
     worth = reward_bad + p spread  +  p v(n+1, g+1) + (1-p) v(n+1, g) - v(n, g)
             expected reward, ell      what the outcome adds to v: delta
@@ -12,8 +11,6 @@ with spread = reward_good - reward_bad and p the chance of a good outcome.
 """
 
 from typing import NamedTuple
-
-import numpy as np
 
 from ...support import Floats
 from ...support.kernels.compiled import compiled
@@ -51,16 +48,6 @@ def spot(good, bad, most):
     One more good outcome is the next position: runs of them read on in memory.
     """
     return bad * (most + 1) - bad * (bad - 1) // 2 + good
-
-
-@compiled
-def slab_starts(t):
-    """First joint states with n1 = 0..t pulls of arm 1; last: the number of states."""
-    start = np.empty(t + 2, np.int64)
-    start[0] = 0
-    for n in range(t + 1):
-        start[n + 1] = start[n] + (n + 1) * (t - n + 1)
-    return start
 
 
 @compiled(inline="always")
