@@ -306,9 +306,19 @@ def model_of(arm: Arm) -> ArmModel:
 
 
 def terminal_table(horizon: int, value: Callable[[int, int], float]) -> Table:
-    """Return the table of last rewards `value(good, bad)` of an arm, for `Arm(terminal=...)`.
+    """Return the table of last rewards of an arm, for `Arm(terminal=...)`.
 
-    Row n, for n = 0 to `horizon` pulls, has one number for each of 0 to n good outcomes.
+    Parameters
+    ----------
+    horizon : int
+        That of the problem.
+    value : callable
+        `value(good, bad)` is the last reward of an arm with these outcomes.
+
+    Returns
+    -------
+    tuple of tuple of float
+        Row n, for n = 0 to `horizon` pulls, has one number for each of 0 to n good outcomes.
 
     Examples
     --------
