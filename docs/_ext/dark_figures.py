@@ -12,7 +12,7 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.transforms import SphinxTransform
 
-from decobandit.figures.plots import dark_name
+from decobandit.figures.charts import dark_name
 
 
 class DarkFigures(SphinxTransform):

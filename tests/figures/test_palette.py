@@ -20,11 +20,10 @@ from decobandit.figures import (
     study_figure,
 )
 from decobandit.figures import palette as named
+from decobandit.figures.charts import PLOTLY_DASHES, SYMBOLS, for_dark_pages
 from decobandit.figures.design_report import characteristics
 from decobandit.figures.palette import arm_style
-from decobandit.figures.plots import for_dark_pages
 from decobandit.figures.svg_figures import share_figure
-from decobandit.figures.web_pages import PLOTLY_DASHES, SYMBOLS
 from decobandit.policies.names import COMPARED_POLICIES, POLICIES, SIMULATED_POLICIES
 
 Floats = np.ndarray

@@ -8,8 +8,8 @@ import pytest
 
 from decobandit import Design, Problem, operating_characteristics
 from decobandit.cli.selftest import Check, Selftest, installed
+from decobandit.figures.charts import new_figure
 from decobandit.figures.design_report import design_page
-from decobandit.figures.plots import new_figure
 from decobandit.paper import batches, table1
 from decobandit.paper.experiments import Section, Verdict, reproduction_page
 from decobandit.problem import Arm

@@ -352,7 +352,7 @@ def draw(
     """
     if out is None:
         return
-    from ..figures.plots import DARK_ENDING
+    from ..figures.charts import DARK_ENDING
 
     if page is not None and out.suffix.lower() in PAGES:
         support.write_whole(out, page())

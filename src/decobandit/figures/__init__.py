@@ -8,6 +8,12 @@ from typing import TYPE_CHECKING
 from ..support.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from .charts import as_text as as_text
+    from .charts import draw_chart as draw_chart
+    from .charts import figure_page as figure_page
+    from .charts import new_figure as new_figure
+    from .charts import save_figure as save_figure
+    from .charts import show_figure as show_figure
     from .episodes import LONGEST_NAME as LONGEST_NAME
     from .episodes import episode_chart as episode_chart
     from .episodes import episode_figure as episode_figure
@@ -23,9 +29,6 @@ if TYPE_CHECKING:
     from .palette import arm_style as arm_style
     from .palette import policy_style as policy_style
     from .palette import policy_styles as policy_styles
-    from .plots import new_figure as new_figure
-    from .plots import save_figure as save_figure
-    from .plots import show_figure as show_figure
     from .result_figures import batch_figure as batch_figure
     from .result_figures import characteristics_figure as characteristics_figure
     from .result_figures import gap_figure as gap_figure
@@ -35,8 +38,5 @@ if TYPE_CHECKING:
     from .result_figures import solution_figure as solution_figure
     from .result_figures import study_figure as study_figure
     from .svg_figures import marked_policy as marked_policy
-    from .web_pages import as_text as as_text
-    from .web_pages import draw_chart as draw_chart
-    from .web_pages import figure_page as figure_page
 
 __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -19,7 +19,7 @@ from ..prices import Demand
 from ..problem import Problem
 from ..problem.models.base import rounded
 from ..support import Floats, InvalidArgument
-from .charts import Chart, Hover, Panel, Series
+from .charts import Chart, Hover, Panel, Series, as_text, draw_chart, figure_page, matplotlib_charts
 from .palette import (
     CONGESTION_COLOUR,
     DASHES,
@@ -30,8 +30,6 @@ from .palette import (
     Style,
     arm_style,
 )
-from .plots import matplotlib_charts
-from .web_pages import as_text, draw_chart, figure_page
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -56,21 +54,16 @@ def arm_styles(episodes: Sequence[Episode]) -> dict[int, Style]:
     return {arm: arm_style(i) for i, arm in enumerate(pulled)}
 
 
-def pull_labels(problem: Problem) -> tuple[str, str]:
-    """Return the labels of filled and open points."""
+def pull_labels(problem: Problem) -> tuple[str, str, str]:
+    """Return the labels of filled and open points, and a sentence that explains them."""
     if problem.is_binary:
-        return "pulled, good", "pulled, bad"
-    return "pulled, at least as expected", "pulled, less than expected"
-
-
-def points_text(problem: Problem) -> str:
-    """Explain filled and open points in a sentence."""
-    if problem.is_binary:
-        return "Filled points are pulls with a good outcome, open points pulls with a bad one."
-    return (
+        text = "Filled points are pulls with a good outcome, open points pulls with a bad one."
+        return "pulled, good", "pulled, bad", text
+    text = (
         "Filled points are pulls whose outcome counted at least what was expected, open points "
         "pulls whose outcome counted less."
     )
+    return "pulled, at least as expected", "pulled, less than expected", text
 
 
 def short_name(name: str) -> str:
@@ -92,7 +85,7 @@ def lines_of(episode: Episode) -> Iterator[Line]:
 
     The deployment is left out: its rewards are of another size.
     """
-    played = min(episode.stages, episode.problem.horizon)
+    played = _played(episode)
     pulls = episode.pulls[:played]
     begun = np.argmax(pulls > 0, axis=0)  # stage at which the first outcome is known
     rested = ~np.any(pulls > 0, axis=0)
@@ -105,12 +98,6 @@ def lines_of(episode: Episode) -> Iterator[Line]:
         # from the stage of its first pull, so that the curve leaves the shared one there
         first = int(begun[arm]) - 1
         yield Line(int(arm), False, int(episode.problem.group_of_arm[arm]), slice(first, played))
-
-
-def fresh_groups(episodes: Sequence[Episode]) -> list[int]:
-    """Return the groups whose shared curve has at least two stages."""
-    lines = [line for episode in episodes for line in lines_of(episode)]
-    return sorted({line.group for line in lines if line.fresh and line.stages.stop > 1})
 
 
 def fresh_label(problem: Problem, group: int) -> str:
@@ -131,20 +118,9 @@ def fresh_names(market: Demand) -> list[str]:
     return [f"fresh: {short_name(name)}" for name in firsts]
 
 
-def refuse_empty(episodes: Sequence[Episode]) -> None:
-    """Refuse episodes without pulls."""
+def _refuse_empty(*episodes: Episode) -> None:
     if not episodes or any(episode.stages == 0 for episode in episodes):
         raise InvalidArgument("episode: no pulls yet, nothing to draw", field="episode")
-
-
-def checked_expected(episode: Episode, expected: npt.ArrayLike) -> Floats:
-    """Return the expected loss after each stage, checked."""
-    line = np.asarray(expected, dtype=float)
-    if line.ndim != 1 or line.size < episode.stages:
-        raise InvalidArgument(
-            f"expected: shape {line.shape}; must be one number per stage", field="expected"
-        )
-    return line[: episode.stages]
 
 
 def episode_figure(
@@ -156,7 +132,7 @@ def episode_figure(
     `gap(problem, policy, solution=solution).running_loss`; drawn beside what was lost here.
     `interactive`: a figure of plotly in place of one of matplotlib.
     """
-    refuse_empty([episode])
+    _refuse_empty(episode)
     title = (
         f"{_title(episode)}\nlost in this episode {episode.running_loss[-1]:.4f}; "
         f"no policy is expected to earn more than {episode.upper_bound:.4f}"
@@ -171,7 +147,7 @@ def episodes_figure(episodes: Sequence[Episode]) -> Figure:
 
     The same arm has the same colour in all runs.
     """
-    refuse_empty(episodes)
+    _refuse_empty(*episodes)
     styles, charts = arm_styles(episodes), []
     for number, episode in enumerate(episodes, start=1):
         title = f"run {number}: {episode.policy}, loss {episode.running_loss[-1]:.3f}"
@@ -183,10 +159,10 @@ def episodes_figure(episodes: Sequence[Episode]) -> Figure:
 
 def episode_page(episode: Episode, expected: npt.ArrayLike | None = None) -> str:
     """Return one episode as an interactive page."""
-    refuse_empty([episode])
+    _refuse_empty(episode)
     text = (
         f"Lost in this episode: {episode.running_loss[-1]:.4f}. No policy is expected to earn more "
-        f"than {episode.upper_bound:.4f}. {points_text(episode.problem)} Click on names to hide "
+        f"than {episode.upper_bound:.4f}. {pull_labels(episode.problem)[2]} Click on names to hide "
         "them, twice to see one alone."
     )
     if episode.deployed:
@@ -218,8 +194,8 @@ def _term_panels(
     episode: Episode, styles: dict[int, Style], *, scale: float = 1.0
 ) -> tuple[Panel, ...]:
     """Return value of information, expected reward, and index with price; scale: of points."""
-    fresh, played = fresh_groups([episode]), _played(episode)
-    lines = [line for line in lines_of(episode) if not line.fresh or line.group in fresh]
+    played = _played(episode)
+    lines = [line for line in lines_of(episode) if not line.fresh or line.stages.stop > 1]
     size = scale * float(np.clip(260.0 / played, 3.0, 6.5))
 
     def drawn(values: Floats) -> list[Series]:
@@ -277,7 +253,7 @@ def _pulls(episode: Episode, values: Floats, arm: int, style: Style, size: float
         stages = np.minimum(stages[:, None] + [0, 1, 1], played - 1).ravel()
     else:
         good = [episode.favourable[t][episode.pulled[t].index(arm)] for t in stages]
-        better, worse = pull_labels(episode.problem)
+        better, worse, _ = pull_labels(episode.problem)
         outcomes = [better if outcome else worse for outcome in good]
         kind = {"kind": "points", "width": size, "filled": np.array(good, dtype=np.bool_)}
     at, shown = stages.astype(float), values[stages, arm]
@@ -317,17 +293,22 @@ def _losses(episode: Episode) -> list[Series]:
 
 def _loss_panel(episode: Episode, expected: npt.ArrayLike | None) -> Panel:
     """Return cumulative shortfall plus congestion, and the expected loss."""
-    none = episode.running_loss[-1] <= NO_LOSS
-    total = np.zeros(episode.stages) if none else episode.running_loss
+    counts = float(episode.running_loss[-1] > NO_LOSS)
+    total = counts * episode.running_loss
     series = [_stages_curve("loss in this episode", total, NEUTRAL_COLOUR)]
     if expected is not None:
-        line = checked_expected(episode, expected)
+        line = np.asarray(expected, dtype=float)
+        if line.ndim != 1 or line.size < episode.stages:
+            raise InvalidArgument(
+                f"expected: shape {line.shape}; must be one number per stage", field="expected"
+            )
+        line = line[: episode.stages]
         series.append(_stages_curve("expected loss", line, NEUTRAL_COLOUR, dashes="dashed"))
     for name, loss, colour in (
         ("shortfall", episode.shortfall, SHORTFALL_COLOUR),
         ("congestion", episode.congestion, CONGESTION_COLOUR),
     ):
-        bars = _stages_curve(name, 0.0 * total if none else np.cumsum(loss), colour)
+        bars = _stages_curve(name, counts * np.cumsum(loss), colour)
         series.append(replace(bars, kind="bars", opacity=SHADED))
     return Panel("loss so far", (*series, *_samples(episode)), from_zero=False, height=0.75)
 
@@ -337,7 +318,7 @@ def _samples(episode: Episode) -> list[Series]:
     nothing, style = np.array([np.nan]), Style(NEUTRAL_COLOUR, DASHES[0])
     if _played(episode) > MOST_MARKED:
         return [Series("pulled (thick)", style, nothing, nothing, width=3.0)]
-    marks = zip(pull_labels(episode.problem), (True, False), strict=True)
+    marks = zip(pull_labels(episode.problem)[:2], (True, False), strict=True)
     return [
         Series(name, style, nothing, nothing, None, "points", 6.0, filled=np.array([good]))
         for name, good in marks

@@ -79,14 +79,7 @@ def arm_style(position: int) -> Style:
 
 
 def policy_style(name: str) -> Style:
-    """Return the style of a policy.
-
-    Examples
-    --------
-    >>> from decobandit.figures import policy_style
-    >>> policy_style("deco").colour, policy_style("deco").dashes
-    ('#ce2431', 'dashed')
-    """
+    """Return the style of a policy."""
     return policy_styles([name])[name]
 
 
@@ -95,23 +88,12 @@ def policy_styles(names: Iterable[str]) -> dict[str, Style]:
     styles: dict[str, Style] = {}
     taken: set[int] = set()
     for name in names:
-        fixed = _PLACES.get(name)
-        place = _free(name, taken) if fixed is None else fixed
+        place = _PLACES.get(name)
+        if place is None:  # a free one after the catalogue, by a hash of the name
+            first = crc32(name.encode()) % _FREE
+            tried = (len(_PLACES) + (first + more) % _FREE for more in range(_FREE))
+            place = next((one for one in tried if one not in taken), len(_PLACES) + first)
         taken.add(place)
-        styles[name] = _at(place)
+        parts = (SAFE_COLOURS, DASHES, MARKERS)
+        styles[name] = Style(*(part[place % len(part)] for part in parts))
     return styles
-
-
-def _free(name: str, taken: set[int]) -> int:
-    """Return a free place after the catalogue, by a hash of the name."""
-    first = crc32(name.encode()) % _FREE
-    tried = (len(_PLACES) + (first + more) % _FREE for more in range(_FREE))
-    return next((place for place in tried if place not in taken), len(_PLACES) + first)
-
-
-def _at(place: int) -> Style:
-    return Style(
-        SAFE_COLOURS[place % len(SAFE_COLOURS)],
-        DASHES[place % len(DASHES)],
-        MARKERS[place % len(MARKERS)],
-    )

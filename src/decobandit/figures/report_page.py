@@ -16,7 +16,6 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -24,6 +23,8 @@ from markupsafe import Markup
 from ..support import Unsupported, write_whole
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome", "msedge")
+SECONDS = 120  # for a browser to print a page
 Cell = str | Markup
 
 
@@ -47,38 +48,20 @@ def render_parts(template: str, **values: object) -> Markup:
     return Markup(_templates().get_template(template).render(**values).strip())
 
 
-@cache
-def _macros() -> Any:
-    return _templates().get_template("parts.html.j2").module
-
-
 def render_part(name: str, *values: object) -> Markup:
     """Render a macro of `parts.html.j2`."""
-    return Markup(getattr(_macros(), name)(*values).strip())
+    return Markup(getattr(_templates().get_template("parts.html.j2").module, name)(*values).strip())
 
 
 def report_page(title: str, parts: Iterable[Markup], *, about: str = "", footer: str = "") -> str:
-    """Return a report as an HTML page.
-
-    `about`: one line under the heading; `footer`: one at the end, with version and time.
-
-    Examples
-    --------
-    >>> from decobandit.figures.report_page import paragraph, report_page, section
-    >>> page = report_page("a < b", [section("Question", paragraph("Which arm?"))])
-    >>> "<title>a &lt; b</title>" in page, "<script" in page
-    (True, False)
-    """
+    """Return a report as a page; about: one line under the heading, footer: one at the end."""
     return render_page(
         "report.html.j2", policy=POLICY, title=title, parts=parts, about=about, footer=footer
     )
 
 
 def section(title: str, *parts: Markup, whole: bool = False) -> Markup:
-    """Return a section with a heading; empty parts are left out.
-
-    `whole`: on paper it is on one page, if it fits on one.
-    """
+    """Return a section without empty parts; `whole`: on one page of paper, if it fits."""
     return render_part("section", title, parts, whole)
 
 
@@ -102,14 +85,7 @@ def table(
     words: Sequence[str] = (),
     caption: str = "",
 ) -> Markup:
-    """Return a table; columns are right-aligned except those in `words`.
-
-    Examples
-    --------
-    >>> from decobandit.figures.report_page import table
-    >>> str(table(["arm", "good"], [["<b>", "3"]], words=["arm"])).count("&lt;b&gt;")
-    1
-    """
+    """Return a table; columns are right-aligned except those in `words`."""
     return render_part("table", titles, rows, words, caption)
 
 
@@ -124,8 +100,8 @@ def pictures(alt: str, light: bytes, dark: bytes) -> Markup:
     return render_part("pictures", alt, white, black)
 
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome", "msedge")
-SECONDS = 120  # for a browser to print a page
+def _browser() -> str | None:
+    return next(filter(None, map(shutil.which, BROWSERS)), None)
 
 
 def check_pdf() -> None:
@@ -146,8 +122,7 @@ def write_pdf(page: str, path: Path) -> None:
 
         write_whole(path, HTML(string=page).write_pdf())
         return
-    browser = _browser()
-    assert browser is not None
+    browser = str(_browser())
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder, "report.html"), Path(folder, "report.pdf")
         write_whole(source, page)
@@ -165,7 +140,3 @@ def write_pdf(page: str, path: Path) -> None:
                 field="report",
             )
         write_whole(path, target.read_bytes())
-
-
-def _browser() -> str | None:
-    return next(filter(None, map(shutil.which, BROWSERS)), None)

@@ -20,7 +20,7 @@ from ..prices import Demand, DualSolution
 from ..problem import States
 from ..simulation import Compared, Simulation, policy_grid
 from ..support import Floats, InvalidArgument, Rng, Unsupported, generator_of
-from .charts import FIRM, LIGHT, Chart, Panel, Series
+from .charts import FIRM, LIGHT, Chart, Panel, Series, draw_chart, figure_page
 from .episodes import fresh_names
 from .palette import (
     AT_PRICE_COLOUR,
@@ -33,7 +33,6 @@ from .palette import (
     Style,
     policy_styles,
 )
-from .web_pages import draw_chart, figure_page
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -54,18 +53,8 @@ def regret_figure(simulation: Simulation, *, interactive: bool = False) -> Figur
     """Draw the cumulative regret of every policy, with bands of two standard errors.
 
     Policies stand in the legend as their curves end, largest regret first.
-
-    Examples
-    --------
-    >>> from decobandit import Problem, simulate
-    >>> from decobandit.figures import regret_figure
-    >>> result = simulate(Problem.uniform(arms=2, horizon=5), ["greedy", "equal"], draws=20)
-    >>> [line.get_label() for line in regret_figure(result).axes[0].lines]
-    ['equal', 'greedy']
     """
-    drawn = [
-        (result.policy, result.curve) for result in simulation.results if result.curve is not None
-    ]
+    drawn = [(one.policy, one.curve) for one in simulation.results if one.curve is not None]
     if not drawn:
         raise Unsupported("regret is not defined for arms with terminal reward tables: no figure")
     styles = policy_styles(name for name, _ in drawn)
@@ -86,16 +75,7 @@ def regret_figure(simulation: Simulation, *, interactive: bool = False) -> Figur
 
 
 def gap_figure(gaps: Gap | Sequence[Gap], *, interactive: bool = False) -> Figure | Any:
-    """Draw the expected loss by stage of one policy or several: total, shortfall, congestion.
-
-    Examples
-    --------
-    >>> from decobandit import Problem, gap
-    >>> from decobandit.figures import gap_figure
-    >>> figure = gap_figure(gap(Problem.uniform(arms=2, horizon=5), "greedy"), interactive=True)
-    >>> len(figure.data)
-    3
-    """
+    """Draw the expected loss by stage of one policy or several: total, shortfall, congestion."""
     gap_list = [gaps] if isinstance(gaps, Gap) else list(gaps)
     if not gap_list:
         raise InvalidArgument("gaps: empty, nothing to draw", field="gaps")
@@ -105,62 +85,38 @@ def gap_figure(gaps: Gap | Sequence[Gap], *, interactive: bool = False) -> Figur
         "shortfall_by_stage": "shortfall per stage",
         "congestion_by_stage": "congestion per stage",
     }
-    panels = tuple(
-        Panel(label, tuple(_of_stages(one, name, styles[one.policy]) for one in gap_list))
-        for name, label in parts.items()
-    )
+    panels = []
+    for name, label in parts.items():
+        series = []
+        for one in gap_list:
+            values, errors = getattr(one, name), getattr(one, f"{name}_se", None)
+            band = None if errors is None else ERRORS * errors
+            at = np.arange(float(values.size))
+            series.append(Series(one.policy, styles[one.policy], at, values, band))
+        panels.append(Panel(label, tuple(series)))
     title = f"loss to the bound, {gap_list[0].upper_bound:.4f} ({gap_list[0].method})"
-    return draw_chart(Chart(title, "stage", panels), interactive)
-
-
-def _of_stages(gap_result: Gap, name: str, style: Style) -> Series:
-    values = getattr(gap_result, name)
-    errors = getattr(gap_result, f"{name}_se", None)
-    at = np.arange(float(values.size))
-    return Series(gap_result.policy, style, at, values, None if errors is None else ERRORS * errors)
+    return draw_chart(Chart(title, "stage", tuple(panels)), interactive)
 
 
 def characteristics_figure(result: DesignResult, *, interactive: bool = False) -> Figure | Any:
-    """Draw operating characteristics: a row per scenario, a point per policy.
-
-    Examples
-    --------
-    >>> from decobandit import Design, Problem, operating_characteristics
-    >>> from decobandit.figures import characteristics_figure
-    >>> design = Design(policies=["equal"], scenarios=[{"name": "one", "truth": [0.5, 0.9]}])
-    >>> result = operating_characteristics(Problem.uniform(arms=2, horizon=6), design)
-    >>> len(characteristics_figure(result).axes)
-    3
-    """
+    """Draw operating characteristics: a row per scenario, a point per policy."""
     policies = list(
         dict.fromkeys(policy.policy for one in result.scenarios for policy in one.policies)
     )
-    styles = policy_styles(policies)
+    styles, panels = policy_styles(policies), []
     rows = tuple(
         scenario.name + (" (null)" if scenario.null else "") for scenario in result.scenarios
     )
-    panels = tuple(
-        Panel(
-            label,
-            tuple(_of_scenarios(result, name, policy, styles[policy]) for policy in policies),
-            rows,
-        )
-        for name, label in (DRAWN | {"good": f"{result.earned} per trial"}).items()
-    )
-    return draw_chart(Chart(result.problem.described(), "", panels), interactive)
-
-
-def _of_scenarios(result: DesignResult, name: str, policy: str, style: Style) -> Series:
-    return _of_rows(
-        policy,
-        style,
-        [
-            (row, value, (one.errors or {}).get(name) or 0.0)
-            for row, scenario in enumerate(result.scenarios)
-            for one in scenario.policies
-            if one.policy == policy and (value := getattr(one, name)) is not None
-        ],
-    )
+    for name, label in (DRAWN | {"good": f"{result.earned} per trial"}).items():
+        points: dict[str, list[tuple[Any, ...]]] = {policy: [] for policy in policies}
+        for row, scenario in enumerate(result.scenarios):
+            for one in scenario.policies:
+                value, error = getattr(one, name), (one.errors or {}).get(name) or 0.0
+                if value is not None:
+                    points[one.policy].append((row, value, error))
+        series = (_of_rows(policy, styles[policy], points[policy]) for policy in policies)
+        panels.append(Panel(label, tuple(series), rows))
+    return draw_chart(Chart(result.problem.described(), "", tuple(panels)), interactive)
 
 
 def _of_rows(name: str, style: Style, points: Sequence[tuple[Any, ...]]) -> Series:
@@ -180,9 +136,7 @@ def study_figure(
     series = []
     for policy in grid.policies:
         pairs = [(i, grid.found.get((line, policy))) for i, line in enumerate(grid.lines)]
-        points = [
-            (i, estimate.value, estimate.value_se) for i, estimate in pairs if estimate is not None
-        ]
+        points = [(i, one.value, one.value_se) for i, one in pairs if one is not None]
         series.append(_of_rows(policy, styles[policy], points))
     panel = Panel(f"expected {grid.measure}, ± 2 s.e.", tuple(series), grid.lines)
     return draw_chart(Chart(title, "", (panel,)), interactive)

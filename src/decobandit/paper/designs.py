@@ -10,7 +10,7 @@ from math import hypot
 from pathlib import Path
 
 from ..designs import Characteristics, operating_characteristics
-from ..designs.calibrating import CONFIDENCE
+from ..designs.designing import CONFIDENCE
 from ..joint import optimum
 from ..policies import allow_policy
 from ..policies.flgi import ForwardGittinsPolicy

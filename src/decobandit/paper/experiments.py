@@ -15,7 +15,7 @@ from markupsafe import Markup
 from pydantic import TypeAdapter
 
 from .._version import __version__
-from ..figures.plots import small_png
+from ..figures.charts import small_png
 from ..figures.report_page import coded, paragraph, pictures, report_page, section, table
 from ..policies import Policy
 from ..prices import DualSolution, whole_solution

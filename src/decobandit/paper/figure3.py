@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..figures import Style, policy_style
-from ..figures.charts import Chart, Panel, Series
-from ..figures.plots import matplotlib_charts
+from ..figures.charts import Chart, Panel, Series, matplotlib_charts
 from ..joint import optimum
 from ..problem import Problem, best_mean_reward
 from ..simulation import PolicyResult

@@ -19,8 +19,7 @@ import numpy as np
 
 from ..bounds import bound
 from ..figures import NEUTRAL_COLOUR, PRICE_COLOUR, Style, policy_style
-from ..figures.charts import Chart, Panel, Series
-from ..figures.plots import matplotlib_chart
+from ..figures.charts import Chart, Panel, Series, matplotlib_charts
 from ..prices import whole_solution
 from ..problem import Problem
 from ..simulation import PolicyResult
@@ -135,7 +134,7 @@ def plot(sizes: Sizes, points: Sequence[Point]) -> Figure:
             curves.append(Series(what, style, at, regret, 2.0 * errors))
             curves.append(Series(what, style, at, regret, kind="points", width=3.5))
         panels.append(Panel(f"horizon {horizon}", tuple(curves)))
-    return matplotlib_chart(Chart("Expected regret, ± 2 s.e.", "number of arms", tuple(panels)))
+    return matplotlib_charts([Chart("Expected regret, ± 2 s.e.", "number of arms", tuple(panels))])
 
 
 def verdicts(points: Sequence[Point]) -> list[Verdict]:

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from ..figures import save_figure
-from ..figures.plots import dark_name, small_png
+from ..figures.charts import dark_name, small_png
 from ..studies import csv_text
 from ..support import Report, obeys_workers, silent, write_whole
 from . import batches, designs, figure2, figure3, figure4, restless, table1, values

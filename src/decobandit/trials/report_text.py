@@ -12,7 +12,7 @@ from ..bounds import MEANINGS
 from ..figures import report_page as html
 from ..figures.design_report import VALUES, rule_facts, stopping
 from ..figures.palette import ARM_STYLES, arm_style
-from ..figures.svg_figures import SVG_DASHES, Interval, interval_figure, share_figure, solid
+from ..figures.svg_figures import Interval, interval_figure, share_figure
 from ..problem import Rules
 from ..problem.models.base import rounded
 from .report import ArmResult, SegmentReport, TrialReport
@@ -199,8 +199,7 @@ def results(report: TrialReport, *, notes: bool = True) -> Markup:
             arm.posterior_mean,
             *(arm.credible_interval or (arm.posterior_mean,) * 2),
             other=arm.rate,
-            colour=solid(position),
-            dash=SVG_DASHES[arm_style(position).dashes],
+            style=arm_style(position),
         )
         for position, arm in sorted(numbered, key=lambda one: one[0])
     ]

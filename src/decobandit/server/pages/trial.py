@@ -21,7 +21,7 @@ from ...bounds import MEANINGS, Episode, gap
 from ...designs import EXACT_STATES, STEPS, too_slow
 from ...evaluation import evaluate
 from ...figures import DARK_VARIANTS, draw_chart, episode_chart
-from ...figures.episodes import points_text
+from ...figures.episodes import pull_labels
 from ...policies import policy_class
 from ...problem.problem_files import parse_tree
 from ...support import Cache, Floats, TooLarge, is_count
@@ -332,7 +332,7 @@ def why(visit: Seen, segment: ShortText = "") -> Response:
         terms=[key for key in TERMS if any(getattr(arm, key) is not None for arm in status.arms)],
         bars=_bars(status) if status.next_arm else None,
         tighter=MEANINGS[status.best_bound_is] if is_tighter and status.best_bound_is else "",
-        points=points_text(trial.problem),
+        points=pull_labels(trial.problem)[2],
         stages=trial.episode(segment=ledger.segment).stages if has_episode(ledger.settings) else 0,
         plotly=f"/static/{PLOTLY}{query}",
     )
