@@ -318,7 +318,6 @@ def test_a_late_end_is_planned_for_when_it_is_known(name: str) -> None:
         draws=1500,
         per_draw=2,
         true_horizon=7,
-        afterwards=[make_successor(bench, name, 7)],
     ).results[0]
     assert found.value == pytest.approx(exact.value, abs=FAR * found.value_se)
 
@@ -326,15 +325,13 @@ def test_a_late_end_is_planned_for_when_it_is_known(name: str) -> None:
 def test_deco_solves_the_dual_again_at_the_planned_end() -> None:
     # one stage is left: the dual solved again then is the whole of the second plan
     exact, bench = exact_relay("deco", 4, 5, 3)
-    later = make_successor(bench, "deco", 5)
-    assert isinstance(later, ReplannedDecoPolicy)
+    assert isinstance(make_successor(bench, "deco", 5), ReplannedDecoPolicy)
     found = simulate(
         bench.problem,
         [bench.policy("deco")],
         draws=400,
         per_draw=1,
         true_horizon=5,
-        afterwards=[later],
     ).results[0]
     assert found.value == pytest.approx(exact.value, abs=FAR * found.value_se)
 
@@ -342,7 +339,7 @@ def test_deco_solves_the_dual_again_at_the_planned_end() -> None:
 def test_a_late_end_changes_nothing_for_a_policy_without_a_plan() -> None:
     short, long = Problem.uniform(arms=3, horizon=4), Problem.uniform(arms=3, horizon=9)
     policy, later = GreedyPolicy(short), GreedyPolicy(long)
-    late = simulate(short, [policy], draws=100, true_horizon=9, afterwards=[later]).results[0]
+    late = simulate(short, [policy], draws=100, true_horizon=9).results[0]
     planned = simulate(long, [later], draws=100).results[0]
     assert late.estimates.by_method["plain"] == planned.estimates.by_method["plain"]
 
@@ -360,7 +357,6 @@ def test_a_late_end_changes_nothing_for_a_policy_without_a_plan() -> None:
         ({"truth": (0.5,)}, "truth: 1 given"),
         ({"truth": (0.5,) * 3, "truth_prior": BetaBernoulli(good=1, bad=2)}, "one of the two"),
         ({"truth_prior": [BetaBernoulli(good=1, bad=2)]}, "truth_prior: 1 given"),
-        ({"true_horizon": 9, "afterwards": []}, "afterwards"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(settings: Any, message: str) -> None:

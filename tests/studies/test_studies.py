@@ -225,7 +225,6 @@ def test_wrong_beliefs_reach_the_simulation(tmp_path: Path) -> None:
         rng=1,
         truth_prior=BetaBernoulli(good=1, bad=4),
         true_horizon=9,
-        afterwards=[GreedyPolicy(Problem.uniform(arms=3, horizon=9))],
     )
     (row,) = (row for row in rows(tmp_path / "robust") if row.seed == 1)
     assert (row.value, row.regret) == (expected.results[0].value, expected.results[0].regret)

@@ -453,7 +453,7 @@ def _walk(
         7.0 * 8.0 * stages * K, f"an episode of {K} arms", "use fewer arms or a shorter horizon"
     )
     waits, shares = problem.may_wait, problem.most_pulls > problem.horizon
-    losses = GapTerms.at(solution) if shares or waits else None
+    losses = GapTerms(solution) if shares or waits else None
     tables = losses.tables if losses else relaxation or OneArmValues(problem, solution.prices)
     stats = States.initial(problem, 1).stats[0]
     if source is not None:

@@ -255,7 +255,7 @@ def gap(
     context = Context(problem, tol=tol, ties=tie_rule(ties), fixed_solution=solution)
     (policy,) = make_policies(context, [policy])
     solution = context.solution
-    losses = GapTerms.at(solution)
+    losses = GapTerms(solution)
     if method != "simulated":
         try:
             return _exact(policy, losses, progress)

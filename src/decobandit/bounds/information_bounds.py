@@ -208,11 +208,12 @@ class _Scenarios:
         control_values, sizes = world.controls(means, weights)
         sums = sums[:, ~np.isnan(sums).any(axis=0)]  # arms without parameters have no true mean
         controls = np.column_stack([control_values, weights[:, None] * sums])
-        sizes = np.append(sizes, np.full(sums.shape[1], world.size))
+        _, size, most = world.extremes
+        sizes = np.append(sizes, np.full(sums.shape[1], size))
         weighted = weights * (bound + self._fixed)
         fitted = regression(weighted, controls, sizes)
         terms = weighted if fitted is None else fitted
-        most = max(world.most, 0.0) + self._fixed if self._problem.may_wait else world.most
+        most = max(most, 0.0) + self._fixed if self._problem.may_wait else most
         ceiling = weight * self._lagrangian + (1.0 - weight) * most  # on every scenario
         span = float(weights.max()) * max(ceiling - float(terms.mean()), 0.0)
         missed = replace(world.missed(means, weights), span=span)

@@ -229,7 +229,7 @@ solve.__module__ = __name__
 
 
 def _refuse_given(options: dict[str, Any]) -> None:
-    for name in ("start", "solution", "true_horizon", "afterwards"):
+    for name in ("start", "solution", "true_horizon"):
         if options.get(name) is not None:
             raise InvalidArgument(
                 f"{name}: belongs to one problem; take that of a segment, problem.segment(NAME)",

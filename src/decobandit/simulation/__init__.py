@@ -2,9 +2,8 @@
 
 Imports `policies` and what is below it; not `evaluation`.
 
-`simulating.py` is the verb. What is drawn: `worlds.py`. Episodes: `playing.py`, by
-compiled loops `bernoulli_playing.py` and `table_playing.py`; their sums: `accounts.py`. Standard
-errors: `estimators.py`. Records, and policies side by side: `results.py`.
+`simulating.py` is the verb. What is drawn: `worlds.py`. Episodes: `playing.py`; their sums:
+`accounts.py`. Standard errors: `estimators.py`. Records, and policies side by side: `results.py`.
 """
 
 from typing import TYPE_CHECKING

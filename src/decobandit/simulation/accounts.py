@@ -25,8 +25,6 @@ The mean over draws of weight times the reward of their episodes is the estimate
 from __future__ import annotations
 
 from collections.abc import Sequence
-from threading import Lock
-from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -37,7 +35,7 @@ from ..policies import Policy
 from ..policies.kernels.episodes import Episodes
 from ..prices import DualSolution, is_quick
 from ..problem import Problem, States
-from ..support import Floats, Ints, Progress, Report, refuse_over
+from ..support import Floats, Ints, refuse_over
 from .estimators import Estimate, Moments, Sample, usable
 from .worlds import Chunk, World
 
@@ -50,20 +48,6 @@ MOST_GAP_BYTES = 256 * 2**20  # of tables for the gap terms of batches; beyond, 
 def turn_of(turns: Turns, stage: int) -> Policy:
     """Return the policy that plays a stage."""
     return next((policy for policy, until in turns if stage < until), turns[-1][0])
-
-
-class Steps:
-    """Counter of stages played, for progress reports."""
-
-    def __init__(self, turns: Turns, world: World, report: Report) -> None:
-        self._name, self._report, self._lock, self._made = turns[0][0].name, report, Lock(), 0
-        self._total = world.draws * world.per_draw * world.problem.stages
-        self.add(0)
-
-    def add(self, steps: int) -> None:
-        with self._lock:
-            self._made += steps
-            self._report(Progress(self._name, self._made, self._total))
 
 
 class Played:
@@ -172,38 +156,23 @@ def no_terms(problem: Problem) -> Floats:
 
 
 class GapTerms:
-    """Gap terms at prices (stages,), for arms of any model and any size of batches.
+    """Gap terms at the prices of a solution, for arms of any model and any size of batches."""
 
-    money_price, resource_prices (horizon, resources): of budget and resources, where there are
-    some. exact: whether the terms add up to the gap; on a grid of states, only nearly.
-    """
-
-    def __init__(
-        self,
-        problem: Problem,
-        prices: Floats,
-        money_price: float | None = None,
-        resource_prices: Floats | None = None,
-    ) -> None:
-        self.problem, self.prices, self.money_price = problem, prices, money_price or 0.0
-        self.resource_prices = resource_prices
+    def __init__(self, solution: DualSolution) -> None:
+        problem = self.problem = solution.problem
+        self.prices, self.money_price = solution.prices, solution.budget_price or 0.0
+        self.resource_prices = solution.resource_prices
+        # whether the terms add up to the gap; on a grid of states, only nearly
         self.exact = all(group.model.finite for group in problem.groups)
         self.batches = problem.repeat
         grid = 0 if self.batches and self.exact else None
-        priced = problem.charged(self.money_price, resource_prices)
-        self.tables = OneArmValues(priced, prices, grid=grid)
-
-    @classmethod
-    def at(cls, solution: DualSolution) -> Self:
-        """Return the terms at the prices of a solution."""
-        prices = (solution.prices, solution.budget_price, solution.resource_prices)
-        return cls(solution.problem, *prices)
+        priced = problem.charged(self.money_price, self.resource_prices)
+        self.tables = OneArmValues(priced, self.prices, grid=grid)
 
     @staticmethod
     def fits(problem: Problem) -> bool:
         """Whether terms add up to the gap, by tables of all states that are not too large."""
-        finite = all(group.model.finite for group in problem.groups)
-        if not finite:
+        if not all(group.model.finite for group in problem.groups):
             return False
         if not problem.is_binary:
             return is_quick(problem)
@@ -261,9 +230,6 @@ class GapTerms:
             worth = np.stack([np.zeros(len(rows)), self.index(stage, k, rows)], axis=-1)
         net = worth - self.prices[stage] * np.arange(worth.shape[-1])
         return np.asarray(net[place].reshape(*stats.shape[:-1], -1))
-
-    def stage_index(self, stage: int) -> Floats:
-        return self.tables.stage_index(stage)
 
     def index(self, stage: int, k: int, stats: Floats) -> Floats:
         """Return what a pull of arms of a group is worth before its price, (N, width) -> (N,)."""

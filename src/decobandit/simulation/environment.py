@@ -48,27 +48,8 @@ class BanditEnv(gymnasium.Env[Observation, Any]):
     The reward of a step is that of the stage. The last step adds the terminal rewards, and a
     deployment of the arms with the largest posterior mean. A random end is drawn at reset.
 
-    Parameters
-    ----------
-    problem : Problem, mapping, optional
-        The problem, or its table as in a problem file; by default 3 uniform arms and 20 pulls.
-
-    Raises
-    ------
-    InvalidArgument
-        From `step`, for an arm that cannot be pulled or paid.
-
-    Examples
-    --------
-    >>> from decobandit import Problem
-    >>> from decobandit.simulation.environment import BanditEnv
-    >>> env = BanditEnv(Problem.uniform(arms=2, horizon=3))
-    >>> observation, info = env.reset(seed=1)
-    >>> observation["statistics"].tolist(), env.action_space
-    ([[0.0, 0.0], [0.0, 0.0]], Discrete(2))
-    >>> observation, reward, terminated, truncated, info = env.step(1)
-    >>> int(observation["stage"][0]), terminated
-    (1, False)
+    problem: a `Problem`, or its table as in a problem file; by default 3 uniform arms and 20 pulls.
+    `step` refuses an arm that cannot be pulled or paid with an `InvalidArgument`.
     """
 
     metadata = {"render_modes": []}  # noqa: RUF012
@@ -79,7 +60,6 @@ class BanditEnv(gymnasium.Env[Observation, Any]):
         if isinstance(problem, Mapping):
             problem = Problem(**problem)
         self.problem = check_problem(problem)
-        self._greedy = GreedyPolicy(problem)
         K, width = problem.n_arms, max(group.model.width for group in problem.groups)
         observed: dict[str, spaces.Space[Any]] = {
             "stage": spaces.Box(0, problem.horizon, (1,), np.int64),
@@ -119,9 +99,13 @@ class BanditEnv(gymnasium.Env[Observation, Any]):
         )
         self._stage += 1
         ended = self._stage >= self._end
-        if ended:
-            reward += self._last_rewards()
-        return self._observation(), reward, ended, False, {"pulls": pulls}
+        if ended:  # terminal rewards, and those of a deployment of the largest posterior means
+            reward += self._arms.last_rewards()[0]
+            if self.problem.terminal is not None:
+                states, end = States(self.problem, self._arms.stats), self.problem.horizon
+                best = GreedyPolicy(self.problem).allocate_many(end, states)
+                reward += self._arms.step(end, best)[0, 0]
+        return self._observation(), float(reward), ended, False, {"pulls": pulls}
 
     # -- actions ------------------------------------------------------------------------------
 
@@ -165,14 +149,6 @@ class BanditEnv(gymnasium.Env[Observation, Any]):
 
     def _left(self) -> float | None:
         return None if self.problem.budget is None else self.problem.budget - self._spent
-
-    def _last_rewards(self) -> float:
-        """Return terminal rewards, and those of a deployment of the largest posterior means."""
-        problem, last = self.problem, float(self._arms.last_rewards()[0])
-        if problem.terminal is None:
-            return last
-        best = self._greedy.allocate_many(problem.horizon, States(problem, self._arms.stats))
-        return last + float(self._arms.step(problem.horizon, best)[0, 0])
 
     # -- observations -------------------------------------------------------------------------
 

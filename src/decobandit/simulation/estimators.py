@@ -11,11 +11,10 @@
 
 A draw is one choice of the parameters; the episodes that share it are averaged first, so that draws
 are independent and their spread gives the error. Draws may have weights of mean 1
-(`worlds.Proposal`): what they add to an estimate is weighted. The regression is cross-fitted: the
-weights of the controls that correct a draw are fitted to other draws. It is offered
-from MIN_DRAWS per control on, and leaves out controls that say nothing (`usable`). Whether a
-number varies is judged by the size of the terms that it is summed from: less than
-CONSTANT_WITHIN of it is rounding.
+(`worlds.Proposal`). The regression is cross-fitted: the weights of the controls that correct a draw
+are fitted to other draws. It is offered from MIN_DRAWS per control on, and leaves out controls that
+say nothing (`usable`). What varies by less than CONSTANT_WITHIN of the terms that it is summed from
+is rounding.
 
 A spread is worth what was seen to vary. `mean_estimate` adds to it:
 
@@ -30,8 +29,8 @@ A spread is worth what was seen to vary. `mean_estimate` adds to it:
     outcomes too rare       to be among the episodes: their chance, times the same
     RESOLUTION              times the same, always: no smaller error is claimed
 
-No mean of n draws has a larger standard error than half that range over the square root of n. Where
-this is less than the above, or for fewer than MIN_DRAWS draws, it is the error that is reported.
+No mean of n draws has a larger standard error than half that range over the square root of n: that
+is reported where it is less than the above, or for fewer than MIN_DRAWS draws.
 """
 
 from __future__ import annotations
@@ -59,14 +58,12 @@ ROUNDING = 1e-14  # part of what is summed that may be rounding
 
 @dataclass(frozen=True)
 class Estimate:
-    """An expected value, and its standard error.
-
-    `value_se_kind` says what most of the error is from: the "spread" of the draws, or the "range"
-    of the rewards, which bounds it where draws are too few, or differ too little, to tell.
-    """
+    """An expected value, and its standard error."""
 
     value: float
     value_se: float
+    # what most of the error is from: the spread of the draws, or the range of the rewards, which
+    # bounds it where draws are too few, or differ too little, to tell
     value_se_kind: ErrorKind = "spread"
 
 
@@ -81,9 +78,9 @@ class Missed:
     chance: float = 0.0  # of an outcome that is too rare to have been seen
 
     def bound(self, draws: int) -> float:
-        """Return the largest standard error of the mean of rewards around `middle`.
+        """Return the largest standard error of the mean of rewards, within half the range.
 
-        They are within half the range of it, and squares of weights are at most span / range.
+        Squares of weights are at most span / range.
         """
         return math.sqrt(self.range * self.span / draws) / 2.0 + ROUNDING * self.size
 
@@ -240,6 +237,10 @@ def usable(controls: Floats, sizes: Floats) -> list[int]:
     return columns if len(controls) >= MIN_DRAWS * (len(columns) + 1) else []
 
 
+def _spread(values: Floats) -> float:
+    return float(np.std(values, ddof=1)) / math.sqrt(values.size) if values.size > 1 else math.inf
+
+
 def _varies(values: Floats, size: float) -> bool:
     """Whether enough draws differ from the others for their spread to mean something.
 
@@ -247,12 +248,9 @@ def _varies(values: Floats, size: float) -> bool:
     """
     off = np.abs(values - np.median(values))
     many = int(np.count_nonzero(off > CONSTANT_WITHIN * size)) >= MIN_DRAWS
-    return many and _deciding(values) >= min(MIN_DECIDING, MIN_SHARE * values.size)
-
-
-def _deciding(values: Floats) -> float:
-    off = (values - values.mean()) ** 2
-    return float(off.sum()) ** 2 / max(float((off**2).sum()), 1e-300)
+    squares = (values - values.mean()) ** 2
+    deciding = float(squares.sum()) ** 2 / max(float((squares**2).sum()), 1e-300)
+    return many and deciding >= min(MIN_DECIDING, MIN_SHARE * values.size)
 
 
 def _controls(sample: Sample) -> tuple[Floats, Floats]:
@@ -267,10 +265,6 @@ def _controls(sample: Sample) -> tuple[Floats, Floats]:
     weighted = sample.weights[:, None] * np.column_stack(columns)
     sizes = np.append(sample.control_sizes, np.full(len(columns), sample.missed.size))
     return np.column_stack([sample.controls, weighted]), sizes
-
-
-def _spread(values: Floats) -> float:
-    return float(np.std(values, ddof=1)) / math.sqrt(values.size) if values.size > 1 else math.inf
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -13,7 +13,6 @@ from .._version import __version__
 from ..problem import Problem, truth_text
 from ..support import (
     Card,
-    Column,
     Columns,
     Floats,
     InvalidArgument,
@@ -100,8 +99,8 @@ class PolicyResult(Shown):
             "regret_se": self.regret_se,
             "method": self.estimates.method,
             "estimates": {
-                method: {"value": estimate.value, "value_se": estimate.value_se}
-                for method, estimate in self.estimates.by_method.items()
+                method: {"value": one.value, "value_se": one.value_se}
+                for method, one in self.estimates.by_method.items()
             },
             "steps_per_second": self.steps / max(self.seconds, 1e-9),
             "preparation_seconds": self.preparation_seconds,
@@ -195,11 +194,7 @@ class Simulation(Tabular):
 
     def tables(self) -> Tables:
         """Return columns by the name of the table."""
-        every = {
-            "policies": self._policies,
-            "stages": self._stages,
-            "episodes": self._episodes,
-        }
+        every = {"policies": self._policies, "stages": self._stages, "episodes": self._episodes}
         absent = self.absent_tables()
         return {name: columns for name, columns in every.items() if name not in absent}
 
@@ -245,38 +240,30 @@ class Simulation(Tabular):
         episodes = [(one.policy, one.episodes) for one in self.results if one.episodes is not None]
         names = np.array([arm.name for arm in self.problem.arms])
         first = episodes[0][1]
-        joined = {
+        joined: dict[str, Any] = {
             name: np.concatenate([columns[name] for _, columns in episodes]) for name in first
         }
         policies = np.repeat(
             [name for name, _ in episodes], [len(one["arm"]) for _, one in episodes]
         )
         joined["arm"] = names[joined["arm"]]
-        observations = {
-            name: self._observations(joined[name]) for name in OBSERVED if name in joined
-        }
-        return {"policy": policies, **joined, **observations}
-
-    def _observations(self, column: Floats) -> Column:
-        """Return an outcome: a whole number if it is good or bad, None at a deployment."""
-        kind = int if self.problem.is_binary else float
-        if not np.isnan(column).any():
-            return column.astype(kind)
-        return [None if math.isnan(value) else kind(value) for value in column.tolist()]
+        for name in OBSERVED:
+            if name in joined:  # a whole number if it is good or bad, None at a deployment
+                kind, column = int if self.problem.is_binary else float, joined[name]
+                joined[name] = (
+                    [None if math.isnan(value) else kind(value) for value in column.tolist()]
+                    if np.isnan(column).any()
+                    else column.astype(kind)
+                )
+        return {"policy": policies, **joined}
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values; differences are to the first policy."""
         results = []
         for result in self.results:
-            gain = self.difference(result.policy, self.results[0].policy)
-            results.append(
-                result.to_dict()
-                | {
-                    "difference": gain.value,
-                    "difference_se": gain.value_se,
-                    "difference_se_kind": gain.value_se_kind,
-                }
-            )
+            gain = vars(self.difference(result.policy, self.results[0].policy))
+            more = {name.replace("value", "difference"): number for name, number in gain.items()}
+            results.append(result.to_dict() | more)
         return {
             **self.settings,
             "arms": self.problem.n_arms,
@@ -295,23 +282,19 @@ class Compared(Protocol):
     """Row of a table of results."""
 
     @property
-    def line(self) -> str:
-        """The problem, and the scenario where there is one."""
-
-    @property
     def policy(self) -> str: ...
 
     @property
-    def measure(self) -> str:
-        """The settings that all rows of a table share."""
+    def line(self) -> str: ...  # the problem, and the scenario where there is one
 
     @property
-    def compared(self) -> tuple[float, float] | None:
-        """The number and its standard error, where there are any."""
+    def measure(self) -> str: ...  # what is measured, the same in all rows of a table
+
+    @property
+    def compared(self) -> tuple[float, float] | None: ...  # the number and its standard error
 
 
-@dataclass(frozen=True)
-class PolicyGrid:
+class PolicyGrid(NamedTuple):
     """Policies side by side; a pair that has no number is left out."""
 
     measure: str
@@ -326,15 +309,10 @@ def policy_grid(rows: Sequence[Compared]) -> PolicyGrid:
     for row in rows:
         if row.compared is not None:
             cells.setdefault((row.line, row.policy), []).append(row.compared)
-    return PolicyGrid(
-        rows[0].measure if rows else "",
-        tuple(dict.fromkeys(row.line for row in rows)),
-        tuple(dict.fromkeys(row.policy for row in rows)),
-        {pair: _mean(numbers) for pair, numbers in cells.items()},
-    )
-
-
-def _mean(numbers: Sequence[tuple[float, float]]) -> Estimate:
-    value = sum(number for number, _ in numbers) / len(numbers)
-    error = math.sqrt(sum(error**2 for _, error in numbers)) / len(numbers)
-    return Estimate(value, error)
+    found = {}
+    for pair, numbers in cells.items():
+        values, errors = zip(*numbers, strict=True)
+        found[pair] = Estimate(sum(values) / len(values), math.hypot(*errors) / len(errors))
+    lines = tuple(dict.fromkeys(row.line for row in rows))
+    policies = tuple(dict.fromkeys(row.policy for row in rows))
+    return PolicyGrid(rows[0].measure if rows else "", lines, policies, found)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from numbers import Integral
-from typing import Any, TypedDict, TypeGuard, Unpack, cast
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 
@@ -34,7 +34,7 @@ from ..support import (
     tells_progress,
     until_interrupted,
 )
-from .accounts import GapTerms, Played, Turns
+from .accounts import GapTerms, Played
 from .estimators import CONSTANT_WITHIN, MIN_DRAWS, Missed, estimate
 from .playing import play
 from .results import Curve, PolicyResult, Simulation
@@ -61,7 +61,6 @@ def simulate(
     truth: Sequence[Any] | None = None,
     truth_prior: Prior | Sequence[Prior] | None = None,
     true_horizon: int | None = None,
-    afterwards: Sequence[Policy] | None = None,
     keep_episodes: bool = False,
     bound: bool | None = None,
     progress: Report | None = None,
@@ -96,8 +95,6 @@ def simulate(
     true_horizon : int, optional
         Number of stages actually played. If it exceeds the horizon, each policy hands over to
         its successor (`Policy.successor`) after the horizon.
-    afterwards : sequence of Policy, optional
-        Other successors, one per policy, made for the problem with the true horizon.
     keep_episodes : bool
         Keep every pull of every episode: `to_frame("episodes")` of the result.
     bound : bool, optional
@@ -136,28 +133,41 @@ def simulate(
         true_horizon=true_horizon,
     )
     context = Context(problem, tol=tol, ties=tie_rule(ties), fixed_solution=solution)
-    wanted = list(policies) if _several(policies) else cast("list[Policy | str]", [policies])
+    wanted = [policies] if isinstance(policies, str | Policy) else list(policies)
     players = _players(context, wanted)
-    successors = _successors(context, players, actual.horizon, afterwards)
     world = World(actual, draws=draws, per_draw=per_draw, seed=seed, truth=true_values)
     believed = true_values is None and actual == problem
     gap = _gap_terms(context, bound) if believed else None
 
-    def result(turn: tuple[Policy, Policy | None]) -> PolicyResult:
-        policy, later = turn
-        turns = [(policy, problem.horizon)]
-        if later is not None:
-            turns.append((later, actual.horizon))
-        played = play(turns, world, gap, workers, progress, pulls=keep_episodes)
-        return _result(turns, world, played)
+    every: list[list[tuple[Policy, int]]] = [[(policy, problem.horizon)] for policy in players]
+    if actual.horizon > problem.horizon:  # successors play after the planned horizon
+        for policy, turns in zip(players, every, strict=True):
+            turns.append((make_successor(context, policy, actual.horizon), actual.horizon))
 
-    results, interrupted = until_interrupted(result, list(zip(players, successors, strict=True)))
+    def result(turns: list[tuple[Policy, int]]) -> PolicyResult:
+        played = play(turns, world, gap, workers, progress, pulls=keep_episodes)
+        sample = played.sample()
+        estimates, best = estimate(sample), world.expected_best
+        return PolicyResult(
+            policy=turns[0][0].name,
+            estimates=estimates,
+            regret=None if best is None else best - estimates.best.value,
+            curve=None if best is None else _curve(played, sample.missed),
+            steps=draws * per_draw * actual.stages,
+            seconds=played.seconds,
+            preparation_seconds=played.preparation_seconds,
+            episodes=None if played.record is None else played.record.columns(played.weights),
+        )
+
+    results, interrupted = until_interrupted(result, every)
+    true_priors = truth_prior if isinstance(truth_prior, Sequence) else [truth_prior]
+    trees = [prior.model_dump() for prior in true_priors if prior is not None]
     settings = {
         "draws": draws,
         "per_draw": per_draw,
         "seed": seed,
         "truth": None if true_values is None else plain_truth(true_values),
-        "truth_prior": _prior_tree(truth_prior),
+        "truth_prior": trees if isinstance(truth_prior, Sequence) else next(iter(trees), None),
         "true_horizon": actual.horizon,
     }
     most = None if gap is None else gap.value()
@@ -177,26 +187,10 @@ def _gap_terms(context: Context, bound: bool | None) -> GapTerms | None:
     if not GapTerms.fits(problem):
         return None
     if context.solved:
-        return GapTerms.at(context.solution)
+        return GapTerms(context.solution)
     if bound is None and is_quick(problem):
-        return GapTerms.at(whole_solution(problem, tol=GAP_TOLERANCE))
+        return GapTerms(whole_solution(problem, tol=GAP_TOLERANCE))
     return None
-
-
-def _result(turns: Turns, world: World, played: Played) -> PolicyResult:
-    sample = played.sample()
-    estimates = estimate(sample)
-    best = world.expected_best
-    return PolicyResult(
-        policy=turns[0][0].name,
-        estimates=estimates,
-        regret=None if best is None else best - estimates.best.value,
-        curve=None if best is None else _curve(played, sample.missed),
-        steps=world.draws * world.per_draw * world.problem.stages,
-        seconds=played.seconds,
-        preparation_seconds=played.preparation_seconds,
-        episodes=None if played.record is None else played.record.columns(played.weights),
-    )
 
 
 def _curve(played: Played, missed_in_all: Missed) -> Curve:
@@ -204,7 +198,7 @@ def _curve(played: Played, missed_in_all: Missed) -> Curve:
     world = played.world
     certain = world.truth is not None or world.problem.n_arms == 1
     errors, regrets = [], played.regrets()
-    for regret, apart in zip(regrets, np.cumsum(world.ranges).tolist(), strict=True):
+    for regret, apart in zip(regrets, np.cumsum(world.extremes.ranges).tolist(), strict=True):
         varied = certain or regret.value_se > CONSTANT_WITHIN * missed_in_all.size
         missed = replace(missed_in_all, range=apart, span=world.largest_weight * apart)
         bound = missed.bound(world.draws) * (2.0 if world.weighted else 1.0)  # not around 0
@@ -213,10 +207,6 @@ def _curve(played: Played, missed_in_all: Missed) -> Curve:
         error = math.hypot(regret.value_se, missed.error(world.draws, varied=varied))
         errors.append(bound if world.draws < MIN_DRAWS else min(error, bound))
     return Curve(np.array([regret.value for regret in regrets]), np.array(errors))
-
-
-def _several(policies: object) -> TypeGuard[Iterable[Policy | str]]:
-    return isinstance(policies, Iterable) and not isinstance(policies, str | Policy)
 
 
 def _players(context: Context, policies: Sequence[Policy | str]) -> list[Policy]:
@@ -232,36 +222,6 @@ def _players(context: Context, policies: Sequence[Policy | str]) -> list[Policy]
             "policies: none given; must be one or more names or decobandit.Policy", field="policies"
         )
     return players
-
-
-def _successors(
-    context: Context,
-    policies: Sequence[Policy],
-    horizon: int,
-    policies_after: Sequence[Policy] | None,
-) -> list[Policy | None]:
-    """Return the players after the planned horizon, if more stages are played than planned."""
-    if horizon <= context.problem.horizon:
-        return [None] * len(policies)
-    if policies_after is None:
-        return [make_successor(context, policy, horizon) for policy in policies]
-    if len(policies_after) != len(policies):
-        raise InvalidArgument(
-            "afterwards: a policy for each of the policies, beyond the horizon", field="afterwards"
-        )
-    for successor in policies_after:
-        if successor.problem.horizon != horizon:
-            raise InvalidArgument(
-                f"afterwards: {successor.name!r} is not made for the true horizon",
-                field="afterwards",
-            )
-    return list(policies_after)
-
-
-def _prior_tree(prior: Prior | Sequence[Prior] | None) -> Any:
-    if isinstance(prior, Sequence):
-        return [arm_prior.model_dump() for arm_prior in prior]
-    return None if prior is None else prior.model_dump()
 
 
 # -- what is drawn, and how often -------------------------------------------------------------

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -94,6 +94,14 @@ class Chunk:
         actions = np.full((len(self.keys), stages, pulls), NO_ACTION, np.int32)
         p = np.repeat(self.means, self.per_draw, axis=0)
         return Episodes(p, self.keys, counts[0], counts[1], actions, self.per_draw)
+
+
+class Extremes(NamedTuple):
+    """Extremes of the rewards of an episode."""
+
+    ranges: Floats  # (stages,) of the rewards of each stage; last rewards at the end
+    size: float  # the largest sum of absolute rewards
+    most: float  # the largest sum; for unbounded outcomes, one that is rarely exceeded
 
 
 class World:
@@ -184,7 +192,11 @@ class World:
             if self.truth is None:
                 return [p[:, group.members, None] for group in groups]
         if self.truth is None:
-            return [group.model.sample(_initial(group, draws), rng) for group in groups]
+            fresh = [np.array(group.model.initial(), dtype=float) for group in groups]
+            return [
+                group.model.sample(np.tile(stats, (draws, group.count, 1)), rng)
+                for group, stats in zip(groups, fresh, strict=True)
+            ]
         values = [np.array([self.truth[arm] for arm in g.members], dtype=float) for g in groups]
         values = [row.reshape(len(row), -1) for row in values]
         return [np.broadcast_to(row, (draws, *row.shape)) for row in values]
@@ -237,9 +249,12 @@ class World:
             return np.empty((len(means), 0)), np.empty(0)
         if self._betas is None:
             return self._controls_by_group(means)
-        base, factor = self.base[:, self._telling], self.factor[:, self._telling]
+        # the first stage at which rewards depend on the arm; stage 0 if there is none
+        apart = np.ptp(np.concatenate([self.base, self.base + self.factor]), axis=0) > 0.0
+        stage = int(np.argmax(apart))
+        base, factor = self.base[:, stage], self.factor[:, stage]
         best = (base + factor * means).max(axis=1)
-        first, second = best_mean_moments(self.problem, self._telling)
+        first, second = best_mean_moments(self.problem, stage)
         alpha, beta = self._betas
         mean = (alpha / (alpha + beta)).mean()
         columns = np.column_stack([best - first, best**2 - second, means.mean(axis=1) - mean])
@@ -260,12 +275,6 @@ class World:
                 sizes.append(group.count * max(map(abs, _ends(group.model))))
         return np.stack(columns, axis=1) if columns else np.empty((len(means), 0)), np.array(sizes)
 
-    @cached_property
-    def _telling(self) -> int:
-        """First stage at which rewards depend on the arm; stage 0 if there is none."""
-        apart = np.ptp(np.concatenate([self.base, self.base + self.factor]), axis=0) > 0.0
-        return int(np.argmax(apart))
-
     # -- what draws may miss ------------------------------------------------------------------
 
     @cached_property
@@ -280,36 +289,22 @@ class World:
         )
         return np.where(np.isnan(rewards), np.nanmax(rewards, axis=0), rewards)
 
-    @property
-    def _counted(self) -> Floats:
-        """Rewards of a stage, (stages,): one per pull, or one per arm where arms earn at rest."""
-        if self.problem.is_restless:
-            return np.full(self.pulls.shape, float(self.problem.n_arms))
-        return self.pulls
-
     @cached_property
-    def _last_rewards(self) -> list[tuple[int, Floats]]:
-        """Numbers of arms, and their tables of last rewards."""
-        return [(g.count, g.terminal) for g in self.problem.groups if g.terminal is not None]
-
-    @cached_property
-    def ranges(self) -> Floats:
-        """Ranges of the rewards of an episode by stage; last rewards at the end."""
-        ranges = self._counted * np.ptp(self._rewards, axis=0)
-        ranges[-1] += sum(count * float(np.ptp(table)) for count, table in self._last_rewards)
-        return np.asarray(ranges, dtype=np.float64)
-
-    @cached_property
-    def size(self) -> float:
-        """Largest sum of the absolute rewards of an episode."""
-        last = sum(count * float(np.abs(table).max()) for count, table in self._last_rewards)
-        return float(self._counted @ np.abs(self._rewards).max(axis=0)) + last
-
-    @cached_property
-    def most(self) -> float:
-        """The largest reward of an episode; for unbounded outcomes, one that is rarely exceeded."""
-        last = sum(count * float(table.max()) for count, table in self._last_rewards)
-        return float(self._counted @ self._rewards.max(axis=0)) + last
+    def extremes(self) -> Extremes:
+        """Extremes of the rewards of an episode."""
+        problem, rewards = self.problem, self._rewards
+        # rewards of a stage: one per pull, or one per arm where arms earn at rest
+        counts = np.full(self.pulls.shape, float(problem.n_arms))
+        counts = counts if problem.is_restless else self.pulls
+        ranges = np.asarray(counts * np.ptp(rewards, axis=0), dtype=np.float64)
+        size = float(counts @ np.abs(rewards).max(axis=0))
+        most = float(counts @ rewards.max(axis=0))
+        for group in problem.groups:
+            if group.terminal is not None:
+                ranges[-1] += group.count * float(np.ptp(group.terminal))
+                size += group.count * float(np.abs(group.terminal).max())
+                most += group.count * float(group.terminal.max())
+        return Extremes(ranges, size, most)
 
     def missed(self, means: Floats, weights: Floats, pulls: Floats | None = None) -> Missed:
         """Return what draws of these means and weights may have missed.
@@ -317,17 +312,12 @@ class World:
         pulls: of every arm in an episode of each draw, (draws, arms); by default all that there can
         be.
         """
-        apart, most = float(self.ranges.sum()), self.largest_weight
+        ranges, size, largest = self.extremes
+        apart, most = float(ranges.sum()), self.largest_weight
         pulls = np.full(means.shape, float(self.problem.most_pulls)) if pulls is None else pulls
-        middle, chance = self.most - apart / 2.0, self._unseen(means, weights, pulls)
-        return Missed(apart, most * apart, most * self.size, middle, chance)
-
-    def _unseen(self, means: Floats, weights: Floats, pulls: Floats) -> float:
-        """Return the probability that an episode has an outcome that the draws hardly ever had.
-
-        The rarer outcome of a pull has probability min(p, 1 - p). Arms alike are taken together;
-        those for which MIN_DRAWS such outcomes were to be expected in all episodes have been seen.
-        """
+        # the probability that an episode has an outcome that the draws hardly ever had. The rarer
+        # outcome of a pull has probability min(p, 1 - p). Arms alike are taken together; those for
+        # which MIN_DRAWS such outcomes were to be expected in all episodes have been seen
         chance = 0.0
         for group in self.problem.groups:
             if group.model.counts_good:
@@ -335,17 +325,20 @@ class World:
                 expected = (np.minimum(p, 1.0 - p) * arms).sum(axis=1)  # expected in an episode
                 if expected.sum() * self.per_draw < MIN_DRAWS:
                     chance += float((weights * np.minimum(expected, 1.0)).mean())
-        return min(chance, 1.0)
-
-
-def _initial(group: Group, draws: int) -> Floats:
-    return np.tile(np.array(group.model.initial(), dtype=float), (draws, group.count, 1))
+        middle = largest - apart / 2.0
+        return Missed(apart, most * apart, most * size, middle, min(chance, 1.0))
 
 
 def _ends(model: ArmModel) -> tuple[float, float]:
     """Return ends of the means that are possible, or of the usual ones where these have no ends."""
     low, high = model.mean_range
     return (low, high) if np.isfinite(high - low) else model.usual
+
+
+def _uniforms(keys: npt.NDArray[np.uint64], numbers: Ints) -> Floats:
+    drawn = np.empty(keys.shape)
+    draw_uniforms(keys, numbers, drawn)
+    return drawn
 
 
 class Outcomes:
@@ -365,9 +358,7 @@ class Outcomes:
         if self._stream is not None:
             return np.asarray(self._stream[e, member, n])
         if self.law == "states":
-            uniforms = np.empty(e.shape)
-            draw_uniforms(self._keys[e, member], n, uniforms)
-            return self.model.from_stream(uniforms, stats)
+            return self.model.from_stream(_uniforms(self._keys[e, member], n), stats)
         tally = self.tally(e, member, n, np.ones_like(n))
         if self.law == "counts":
             return np.asarray(tally[:, 1])
@@ -375,14 +366,12 @@ class Outcomes:
 
     def rested(self, e: Ints, member: Ints, stage: int, stats: Floats) -> Floats:
         """Return the statistics after a stage without a pull, of arms that move then."""
-        uniforms = np.empty(e.shape)
-        draw_uniforms(self._keys[e, member], np.full(e.shape, stage), uniforms)
-        return self.model.rested(uniforms, stats)
+        numbers = np.full(e.shape, stage)
+        return self.model.rested(_uniforms(self._keys[e, member], numbers), stats)
 
     def begun(self, number: int) -> Floats:
         """Return first statistics by the uniform of a number, (episodes, members, width)."""
-        uniforms = np.empty(self._keys.size)
-        draw_uniforms(self._keys.ravel(), np.full(self._keys.size, number), uniforms)
+        uniforms = _uniforms(self._keys.ravel(), np.full(self._keys.size, number))
         return self.model.begun(uniforms.reshape(self._keys.shape))
 
     @property
@@ -464,22 +453,20 @@ class Proposal:
         return np.asarray(1.0 / part)
 
     def _ratio(self, p: Floats, k: int) -> Floats:
-        parts = [self._part_ratio(p, k, float(a[k]), float(b[k])) for a, b in self._parts]
-        return np.asarray(np.mean(parts, axis=0))
-
-    def _part_ratio(self, p: Floats, k: int, wide_a: float, wide_b: float) -> Floats:
-        """Return the ratio for one part of q; of probabilities near 1, where doubles are sparse."""
+        """Return the ratio of an arm; of probabilities near 1, where doubles are sparse."""
         from scipy.special import betainc, betaln  # late: trials do not need scipy
 
         a, b = self._alpha[k], self._beta[k]
-        rest = np.maximum(1.0 - p, NEAR_ONE)
-        with np.errstate(divide="ignore", over="ignore"):
-            logs = betaln(a, b) - betaln(wide_a, wide_b)
-            logs += np.where(
-                wide_a > a, (wide_a - a) * np.log(np.maximum(p, MIN_LOG_ARGUMENT)), 0.0
-            )
-            ratio = np.exp(logs + (wide_b - b) * np.log(rest))
-        if wide_b == b:
-            return np.asarray(ratio)
-        near = betainc(wide_b, wide_a, NEAR_ONE) / betainc(b, a, NEAR_ONE)
-        return np.asarray(np.where(1.0 - p < NEAR_ONE, near, ratio))
+        log_p = np.log(np.maximum(p, MIN_LOG_ARGUMENT))
+        log_rest = np.log(np.maximum(1.0 - p, NEAR_ONE))
+        ratios = []
+        for wide_a, wide_b in ((float(x[k]), float(y[k])) for x, y in self._parts):
+            with np.errstate(divide="ignore", over="ignore"):
+                logs = betaln(a, b) - betaln(wide_a, wide_b)
+                logs += (wide_a - a) * log_p if wide_a > a else 0.0
+                ratio = np.exp(logs + (wide_b - b) * log_rest)
+            if wide_b > b:
+                near = betainc(wide_b, wide_a, NEAR_ONE) / betainc(b, a, NEAR_ONE)
+                ratio = np.where(1.0 - p < NEAR_ONE, near, ratio)
+            ratios.append(ratio)
+        return np.asarray(np.mean(ratios, axis=0))
