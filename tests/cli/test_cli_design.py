@@ -262,11 +262,11 @@ def test_ctrl_c_keeps_what_is_finished(
 
 def stop_at(monkeypatch: pytest.MonkeyPatch, step: int) -> None:
     """Ctrl-C at a step of the report: policies as planned (1, 2), the bound (3), variants (4...)"""
-    play, bound, seen = designing._Task.policy, reporting.bound, [0]
+    policies, bound, seen = designing.make_policies, reporting.bound, [0]
 
     def counted(whole: bool, made: Any) -> Any:
         def step_of(*args: Any, **named: Any) -> Any:
-            if whole or seen[0] < 3 or args[1].name == "thompson":  # a variant is one step
+            if whole or seen[0] < 3 or args[1] == ["thompson"]:  # a variant is one step
                 seen[0] += 1
             if seen[0] == step:
                 raise KeyboardInterrupt
@@ -274,7 +274,7 @@ def stop_at(monkeypatch: pytest.MonkeyPatch, step: int) -> None:
 
         return step_of
 
-    monkeypatch.setattr(designing._Task, "policy", counted(False, play))
+    monkeypatch.setattr(designing, "make_policies", counted(False, policies))
     monkeypatch.setattr(reporting, "bound", counted(True, bound))
 
 

@@ -8,9 +8,7 @@ import pytest
 from scipy.stats import beta
 
 from decobandit import Arm, Design, Problem, State, make_policy, operating_characteristics
-from decobandit.designs.endings import Endings
-from decobandit.designs.following import follow
-from decobandit.designs.playing import play
+from decobandit.designs.playing import Endings, follow, play
 from decobandit.policies import RuledPolicy
 from decobandit.problem import Rules
 from helpers.refusals import refused

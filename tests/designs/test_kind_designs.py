@@ -8,7 +8,7 @@ from scipy import stats
 
 from decobandit import Design, evaluate, operating_characteristics
 from decobandit.designs import Characteristics
-from decobandit.designs.final_tests import z_p_values
+from decobandit.designs.final_tests import mean_p_values
 from decobandit.problem import (
     Arm,
     BetaBernoulli,
@@ -84,7 +84,7 @@ def test_p_values_of_a_z_test_by_hand() -> None:
     pulls = np.array([[4, 9, 0], [0, 5, 5]])
     known = np.zeros((2, 3, 2))
     known[..., 0], known[..., 1] = pulls, [[2.0, 18.0, 0.0], [0.0, 5.0, 5.0]]
-    found = z_p_values(problem, pulls, known, 0, Rules(margin=0.5))
+    found = mean_p_values(problem, pulls, known, 0, Rules(margin=0.5), "z")
     # means 0.5 and 2, variances 1/4 and 4/9: one above the margin
     assert found[0, 1] == pytest.approx(stats.norm.sf(1.0 / np.sqrt(1 / 4 + 4 / 9)))
     assert found[0, 0] == found[0, 2] == 1.0  # control; no outcome of the third

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import ttest_ind
 
 from decobandit import Arm, Design, NormalGamma, NormalNormal, Problem, operating_characteristics
-from decobandit.designs.final_tests import t_p_values
+from decobandit.designs.final_tests import mean_p_values
 from decobandit.problem import InvalidProblem, Rules
 
 PRIOR = NormalGamma(mean=0, pulls=1, shape=2, rate=2)
@@ -22,7 +22,9 @@ def test_p_values_are_those_of_scipy(pooled: bool, margin: float) -> None:
     stats = np.array([[[len(x), x.sum(), (x**2).sum()] for x in samples]])
     rules = Rules(control="standard", margin=margin)
     problem = Problem(arms=ARMS, horizon=24)
-    found = t_p_values(problem, stats[..., 0].astype(int), stats, 0, rules, pooled=pooled)[0]
+    found = mean_p_values(
+        problem, stats[..., 0].astype(int), stats, 0, rules, "t" if pooled else "welch"
+    )[0]
     assert found[0] == 1.0
     for k in (1, 2):
         test = ttest_ind(samples[k] - margin, samples[0], equal_var=pooled, alternative="greater")
@@ -33,8 +35,8 @@ def test_arms_without_a_variance_are_not_declared() -> None:
     stats = np.array([[[3, 1.0, 0.5], [1, 9.0, 81.0], [0, 0.0, 0.0]]], dtype=float)
     pulls, problem = stats[..., 0].astype(int), Problem(arms=ARMS, horizon=4)
     rules = Rules(control="standard")
-    assert t_p_values(problem, pulls, stats, 0, rules, pooled=False).tolist() == [[1.0, 1.0, 1.0]]
-    assert t_p_values(problem, pulls, stats, 0, rules, pooled=True)[0, 2] == 1.0
+    assert mean_p_values(problem, pulls, stats, 0, rules, "welch").tolist() == [[1.0, 1.0, 1.0]]
+    assert mean_p_values(problem, pulls, stats, 0, rules, "t")[0, 2] == 1.0
 
 
 def design(kind: str, sds: tuple[float, float], **more: Any) -> Any:

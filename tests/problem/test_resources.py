@@ -22,9 +22,8 @@ from decobandit import (
     simulate,
     solve,
 )
-from decobandit.designs.endings import Endings
-from decobandit.designs.following import follow as follow_design
-from decobandit.designs.playing import play
+from decobandit.designs.playing import Endings, play
+from decobandit.designs.playing import follow as follow_design
 from decobandit.paper.restless import random_chain
 from decobandit.policies import Context, RuledPolicy
 from decobandit.policies.allocation import check_pulls

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from decobandit import make_policy
-from decobandit.designs.playing import drawn_statistics, play
+from decobandit.designs.playing import OutcomeTable, play
 from decobandit.policies import REASONS, RuledPolicy
 from decobandit.problem import (
     Arm,
@@ -113,7 +113,7 @@ def test_a_trial_ends_as_the_design_simulates_it(store: Any, problem: Problem, t
     policy = RuledPolicy(make_policy(problem, "greedy"), rules)
     ends = play(policy, truth, trials, (7,))
     stream = np.random.default_rng(np.random.SeedSequence((7, 0)).spawn(2)[0])
-    known = drawn_statistics(stream, trials, problem, truth, problem.horizon)
+    known = OutcomeTable(stream, trials, problem, truth).table
     names = [arm.name for arm in problem.arms]
     played = []
     for number in range(trials):

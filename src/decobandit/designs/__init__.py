@@ -2,10 +2,9 @@
 
 Imports `bounds` and what is below it.
 
-`designing.py` follows a design exactly (`following.py`) or simulates it (`playing.py`);
-`characteristics.py` computes from the ends of trials (`endings.py`), `final_tests.py` tests,
-`calibrating.py` sets thresholds, `sizing.py` finds horizons, `inference.py` estimates after
-adaptation. For a report, with other priors: `reporting.py`.
+`designing.py` follows a design exactly or simulates it (`playing.py`), and calibrates; `results.py`
+computes from the ends of trials, `final_tests.py` tests, `sizing.py` finds horizons,
+`inference.py` estimates after adaptation. For a report, with other priors: `reporting.py`.
 """
 
 from typing import TYPE_CHECKING

@@ -4,34 +4,27 @@
                  the threshold
     fisher       one-sided P(as many good outcomes of the arm or more | margins of the 2 x 2 table)
                  is at most alpha; no correction for several arms
-    conditional  two arms. If both have the same success probability, then given the size of the
-                 trial and its good outcomes the probability of an end does not depend on it: it
-                 follows from the design, here with a common rate that is drawn uniformly, so that
-                 no number of good outcomes is too rare to be followed. The p-value is that of
-                 P(better than control) being as large as it is, or larger; the arm is declared
-                 where it is at most alpha
-
-    unconditional  the same, with the p-value the largest probability that P(better than control) is
-                 as large as it is, or larger, over all common rates: whatever the size of the trial
-                 and its good outcomes
-
+    conditional  two arms. With one success probability for both, given the size of the trial and
+                 its good outcomes the probability of an end does not depend on it: it follows from
+                 the design, here with a common rate that is drawn uniformly, so that no number of
+                 good outcomes is too rare. The p-value is that of P(better than control) being as
+                 large as it is, or larger; the arm is declared where it is at most alpha
+    unconditional  the same with the largest p-value over all common rates, whatever the size of the
+                 trial and its good outcomes
     z            one-sided P(as large a mean of the arm less that of control, or larger), from the
                  rewards of the outcomes alone, at a difference of the margin and known noise, is
                  at most alpha; no correction for several arms, nor for the way pulls were shared
-
-    t            the same with one estimated variance for both arms, pooled: n + m - 2 degrees of
-                 freedom
+    t            the same with one estimated variance for both arms: n + m - 2 degrees of freedom
     welch        the same with a variance for each arm, degrees of freedom by Satterthwaite's
-                 formula; operating characteristics say by how much its type I error, and that of
-                 t, differ from alpha in an adaptive trial
+                 formula; operating characteristics say by how much the type I errors of both differ
+                 from alpha in an adaptive trial
 
 Arms are compared by the expected reward of a pull, or by the outcome where the rules say so: where
 fewer good outcomes earn more, Fisher's test counts the bad ones, and the z-test is of mean rewards.
 With concurrent controls an arm is compared with the outcomes of control at stages at which the arm
-is available. Arms with states of their own have no unknown mean: none is declared.
-An arm that was dropped is not declared. A trial that stopped at a look is not tested again: it
-declares what it declared there. The exact tests of the design itself test every trial, and only
-they declare.
+is available. Arms with states of their own have no unknown mean: none is declared, nor is one that
+was dropped. A trial that stopped at a look declares what it declared there; only the exact tests
+of the design itself test every trial, and only they declare.
 """
 
 from __future__ import annotations
@@ -43,8 +36,7 @@ import numpy as np
 from ..policies import SAME, RuledPolicy, at_least, at_most
 from ..problem import EXACT_TESTS, FinalTest, Problem, Rules, States, has_unknown_means
 from ..support import Floats, Ints
-from .endings import Endings, Flags
-from .following import follow
+from .playing import Endings, Flags, follow
 
 # of both arms, at which the unconditional test is computed: closer to each other near 0 and 1
 COMMON_RATES = np.sin(np.linspace(0.0, np.pi / 2.0, 201)[1:-1]) ** 2
@@ -76,7 +68,7 @@ def final_test(policy: RuledPolicy, test: FinalTest, ends: Endings) -> Tested:
         statistic[left] = _statistic(policy, test, ends.pulls[left], ends.stats[left], rivals[left])
     if left.any() and ends.controls is not None:
         assert policy.control is not None
-        for arm in _with_windows(policy.problem):
+        for arm in np.flatnonzero([arm.available is not None for arm in policy.problem.arms]):
             pulls, stats = ends.pulls[left].copy(), ends.stats[left].copy()
             stats[:, policy.control] = ends.controls[left, arm]
             own = policy.problem.groups[policy.problem.group_of_arm[policy.control]].model
@@ -88,46 +80,59 @@ def final_test(policy: RuledPolicy, test: FinalTest, ends: Endings) -> Tested:
     return Tested(declared, statistic, decided)
 
 
-def _with_windows(problem: Problem) -> list[int]:
-    """Return the arms that are not available at every stage."""
-    return [k for k, arm in enumerate(problem.arms) if arm.available is not None]
-
-
 def _statistic(
     policy: RuledPolicy, test: FinalTest, pulls: Ints, stats: Floats, rivals: Flags
 ) -> Floats:
     if test.kind == "posterior":
-        allowed = rivals if policy.control is None else rivals.copy()
+        allowed = rivals.copy()
         if policy.control is not None:
             allowed[:, policy.control] = True
         return policy.statistic(States(policy.problem, stats, None, allowed))
     assert policy.control is not None
-    if test.kind == "z":
-        return z_p_values(policy.problem, pulls, stats, policy.control, policy.rules)
-    if test.kind in ("t", "welch"):
-        control, rules, pooled = policy.control, policy.rules, test.kind == "t"
-        return t_p_values(policy.problem, pulls, stats, control, rules, pooled=pooled)
+    if test.kind in ("z", "t", "welch"):
+        arguments = (policy.problem, pulls, stats, policy.control, policy.rules)
+        return mean_p_values(*arguments, test.kind)
     _, factor = policy.rules.pull_values(policy.problem)  # the same of all arms
     better = stats[:, :, 0 if factor[0] > 0.0 else 1].astype(np.int64)
     return fisher_p_values(pulls, better, policy.control)
 
 
-def z_p_values(problem: Problem, pulls: Ints, stats: Any, control: int, rules: Rules) -> Floats:
-    """One-sided p-values of every arm against control, (S, K); 1 for control, and without pulls.
+def mean_p_values(
+    problem: Problem, pulls: Ints, stats: Any, control: int, rules: Rules, kind: str
+) -> Floats:
+    """One-sided p-values of every arm against control, (S, K), by a z-, t- or Welch's test.
 
-    stats (S, K, 2): pulls and sums of the outcomes.
+    1 for control, and without pulls or variances. stats (S, K, 2 or 3): pulls, sums and, for
+    unknown variances, sums of squares of the outcomes.
     """
-    from scipy.special import ndtr
+    from scipy.special import ndtr, stdtr  # late: scipy takes half a second to load
+
+    def both(values: Floats) -> Floats:
+        return np.asarray(values + values[:, [control]])
 
     base, factor = rules.pull_values(problem)
-    noise = np.array([problem.groups[k].model.noise_sd for k in problem.group_of_arm])
-    divisor = np.maximum(pulls, 1)
-    mean, square = base + factor * stats[..., 1] / divisor, (factor * noise) ** 2 / divisor
-    apart = mean - mean[:, [control]] - rules.margin
-    spread = np.sqrt(square + square[:, [control]])
+    n, divisor = pulls.astype(float), np.maximum(pulls, 1)
+    mean, free = stats[..., 1] / divisor, np.maximum(n - 1.0, 0.0)
+    apart = base + factor * mean
+    apart = apart - apart[:, [control]] - rules.margin
+    least = np.minimum(n, n[:, [control]])
     with np.errstate(divide="ignore", invalid="ignore"):
-        p_values = np.where(spread > 0.0, ndtr(-apart / spread), apart <= 0.0)
-    p_values[(pulls == 0) | (pulls[:, [control]] == 0)] = 1.0
+        if kind == "z":
+            noise = np.array([problem.groups[k].model.noise_sd for k in problem.group_of_arm])
+            enough = least >= 1.0
+            spread = np.sqrt(both((factor * noise) ** 2 / divisor))
+        else:
+            scatter = factor**2 * np.maximum(stats[..., 2] - n * mean**2, 0.0)
+            if kind == "t":
+                freedom = both(free)
+                enough = (least >= 1.0) & (freedom >= 1.0)
+                spread = np.sqrt(both(scatter) / freedom * both(1.0 / n))
+            else:
+                square, enough = scatter / free / n, least >= 2.0
+                freedom, spread = both(square) ** 2 / both(square**2 / free), np.sqrt(both(square))
+        tail = ndtr(-apart / spread) if kind == "z" else stdtr(freedom, -apart / spread)
+        p_values = np.where(spread > 0.0, tail, apart <= 0.0)
+    p_values = np.where(enough, p_values, 1.0)
     p_values[:, control] = 1.0
     return np.asarray(p_values)
 
@@ -211,37 +216,3 @@ def unconditional_p_values(
     p = np.ones(ends.pulls.shape)
     p[:, arm] = largest[np.searchsorted(values, statistic(ends))]
     return p
-
-
-def t_p_values(
-    problem: Problem, pulls: Ints, stats: Floats, control: int, rules: Rules, *, pooled: bool
-) -> Floats:
-    """P-values of every arm against control, (S, K); 1 for control and without variances.
-
-    stats (S, K, 3): pulls, sums and sums of squares of the outcomes.
-    """
-    from scipy.special import stdtr  # late: scipy takes half a second to load
-
-    base, factor = rules.pull_values(problem)
-    n = pulls.astype(float)
-    mean = stats[..., 1] / np.maximum(n, 1.0)
-    scatter = factor**2 * np.maximum(stats[..., 2] - n * mean**2, 0.0)
-    free = np.maximum(n - 1.0, 0.0)
-    apart = base + factor * mean
-    apart = apart - apart[:, [control]] - rules.margin
-    with np.errstate(divide="ignore", invalid="ignore"):
-        if pooled:
-            freedom = free + free[:, [control]]
-            variance = (scatter + scatter[:, [control]]) / freedom
-            spread = np.sqrt(variance * (1.0 / n + 1.0 / n[:, [control]]))
-        else:
-            square = scatter / free / n
-            both = square + square[:, [control]]
-            terms = square**2 / free
-            freedom, spread = both**2 / (terms + terms[:, [control]]), np.sqrt(both)
-        p_values = np.where(spread > 0.0, stdtr(freedom, -apart / spread), apart <= 0.0)
-    least = np.minimum(n, n[:, [control]])
-    enough = (least >= 1.0) & (freedom >= 1.0) if pooled else least >= 2.0
-    p_values = np.where(enough, p_values, 1.0)
-    p_values[:, control] = 1.0
-    return np.asarray(p_values)

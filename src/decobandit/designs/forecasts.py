@@ -7,11 +7,11 @@ would take long is left out, and `Forecast.notes` says so.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from pprint import pformat
 from textwrap import indent
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..bounds import BoundValue, bound
 from ..evaluation import evaluate
@@ -44,8 +44,8 @@ from ..support import (
     tells_progress,
 )
 from ..support.records import doc, record_class
-from .endings import mean_and_error, rewards
 from .playing import play
+from .results import mean_and_error, rewards
 
 EXACT_STATES = 100_000  # followed in a fraction of a second
 STEPS = 20_000_000  # arms times stages times episodes that are simulated for each policy
@@ -76,17 +76,6 @@ class PolicyForecast:
         "To the best bound: no policy earns more than this above it; None without one."
     )
     method: str = doc("exact or simulated.")
-
-
-class _Values(NamedTuple):
-    """Entry of a forecast for a policy, but for the gap."""
-
-    policy: str
-    value: float
-    value_se: float
-    over_equal: float
-    over_equal_se: float
-    method: str
 
 
 @dataclass(frozen=True, repr=False)
@@ -196,8 +185,18 @@ def forecast(
     picked = [picked_name(context, name) for name in names_wanted]
     wanted = None if chosen is None else picked[0]
     names = [*dict.fromkeys(name for name in picked if name != BASELINE), BASELINE]
-    players, notes = _fast_policies(context, names, wanted)
-    draws = _affordable(problem) if draws is None else draws
+    players, notes = list[Policy](), list[str]()
+    for name in names:
+        if too_slow(context.problem, policy_class(name).cost, chosen=name == wanted):
+            notes.append(f"{name} is left out: it is slow on a problem of this size")
+            continue
+        try:
+            players.extend(make_policies(context, [name]))
+        except (ValueError, MemoryError) as error:
+            notes.append(f"{name} is left out: {error}")
+    if draws is None:  # what takes about a second for each policy
+        affordable = STEPS // (problem.n_arms * problem.stages * PER_DRAW)
+        draws = max(MIN_DRAWS, min(MAX_DRAWS, affordable))
     if rules is not None:
         notes.insert(0, UNDER_RULES)
         values = list(_under_rules(players, rules, draws, rng, notes))
@@ -207,12 +206,10 @@ def forecast(
     if solution is None:
         notes.append("the bound is left out: it is slow here, and no policy needs it")
     best = None if solution is None else bound(problem, solution=solution)[0]
-    forecasts = [
-        PolicyForecast(*one[:-1], None if best is None else best.gap_percent(one.value), one.method)
-        for one in values
-    ]
+    if best is not None:
+        values = [replace(one, gap_percent=best.gap_percent(one.value)) for one in values]
     upper, kind = (None, None) if solution is None else (solution.upper_bound, FROM_PRICES)
-    return Forecast(problem, upper, kind, best, tuple(forecasts), tuple(notes))
+    return Forecast(problem, upper, kind, best, tuple(values), tuple(notes))
 
 
 def too_slow(problem: Problem, cost: Cost, *, chosen: bool = False) -> bool:
@@ -225,43 +222,9 @@ def too_slow(problem: Problem, cost: Cost, *, chosen: bool = False) -> bool:
     return cost == "solve" or tables > MAX_CHOSEN_TABLES
 
 
-def _fast_policies(
-    context: Context, names: Iterable[str], chosen: str | None
-) -> tuple[list[Policy], list[str]]:
-    """Return the policies that take little time, and a note on each of the others."""
-    players, notes = list[Policy](), list[str]()
-    for name in names:
-        if too_slow(context.problem, policy_class(name).cost, chosen=name == chosen):
-            notes.append(f"{name} is left out: it is slow on a problem of this size")
-            continue
-        try:
-            players.extend(make_policies(context, [name]))
-        except (ValueError, MemoryError) as error:
-            notes.append(f"{name} is left out: {error}")
-    return players, notes
-
-
-def _exact_values(policies: Sequence[Policy]) -> dict[str, float]:
-    """Exact values; the first policy that reaches too many states ends the search for more."""
-    values = {}
-    for policy in policies:
-        if policy.has_table:
-            try:
-                exact = evaluate(policy.problem, policy, limit_states=EXACT_STATES)
-            except TooLarge:
-                break
-            values[policy.name] = exact.value
-    return values
-
-
-def _affordable(problem: Problem) -> int:
-    """Return the draws that take about a second for each policy."""
-    return max(MIN_DRAWS, min(MAX_DRAWS, STEPS // (problem.n_arms * problem.stages * PER_DRAW)))
-
-
 def _under_rules(
     players: Sequence[Policy], rules: Rules, draws: int, rng: Rng, notes: list[str]
-) -> Iterator[_Values]:
+) -> Iterator[PolicyForecast]:
     """Play trials that obey rules; a policy that cannot is left out with a note."""
     totals, seed = dict[str, Floats](), seed_of(rng)
     for policy in players:
@@ -275,14 +238,21 @@ def _under_rules(
         raise InvalidArgument("; ".join(notes[1:]), field="rules")
     for name, total in totals.items():
         more = mean_and_error(total - totals[BASELINE])
-        yield _Values(name, *mean_and_error(total), *more, "simulated")
+        yield PolicyForecast(name, *mean_and_error(total), *more, None, "simulated")
 
 
 def _over_prior(
     context: Context, players: Sequence[Policy], draws: int, rng: Rng
-) -> Iterator[_Values]:
+) -> Iterator[PolicyForecast]:
     """Evaluate policies that reach few states; simulate the others on the same draws."""
-    exact = _exact_values(players)
+    exact = dict[str, float]()
+    for policy in players:
+        if policy.has_table:
+            try:
+                one = evaluate(policy.problem, policy, limit_states=EXACT_STATES)
+            except TooLarge:
+                break  # others would reach too many states, too
+            exact[policy.name] = one.value
     rest = [policy for policy in players if policy.name not in exact]
     values = {name: (value, 0.0) for name, value in exact.items()}
     if rest:
@@ -298,7 +268,8 @@ def _over_prior(
         elif name not in exact and BASELINE not in exact:  # common draws make the error small
             gain = simulated.difference(name, BASELINE)
             more = gain.value, gain.value_se
-        yield _Values(name, value, error, *more, "exact" if name in exact else "simulated")
+        method = "exact" if name in exact else "simulated"
+        yield PolicyForecast(name, value, error, *more, None, method)
 
 
 def as_python(problem: Problem, policy: str = DEFAULT_POLICY, name: str | None = None) -> str:

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
@@ -28,11 +29,9 @@ from ..policies import BASELINE_POLICY, RuledPolicy
 from ..problem import Truth, has_unknown_means
 from ..support import Floats, Ints
 from ..support.records import doc, record_class
-from .endings import Endings, Flags, chance_se, mean_and_error, truth_values
 from .final_tests import conditional_p_values
-from .following import can_follow, follow
-from .playing import Course, play
-from .results import InferenceCheck
+from .playing import Course, Endings, Flags, can_follow, follow, play
+from .results import InferenceCheck, chance_se, mean_and_error, truth_values
 
 LEVEL = 0.95
 TRUNCATION = 0.5  # a bet risks at most this part of the capital
@@ -76,13 +75,14 @@ def left_out(policy: RuledPolicy, most_pulls: int = MAX_LAW_PULLS) -> dict[str, 
     """Return the methods that a design does not allow, with the reason."""
     problem, reasons = policy.problem, dict[str, str]()
     models = [group.model for group in problem.groups]
+    in_blocks = policy.name == BASELINE_POLICY and policy.rules.block is not None
     if not has_unknown_means(problem):
         return {"all methods": "arms have states of their own, and no mean to estimate"}
     if not all(np.isfinite(model.mean_range).all() for model in models):
         reasons["sequence"] = "outcomes are not bounded"
     if problem.pulls_per_stage > 1:
         reasons[WEIGHTED] = "a stage has several pulls"
-    elif not (policy.randomised or _in_blocks(policy)):
+    elif not (policy.randomised or in_blocks):
         reasons[WEIGHTED] = NOT_DRAWN
     elif not policy.has_probabilities or problem.budget is not None:
         reasons[WEIGHTED] = "the probabilities of the policy are not known"
@@ -92,11 +92,6 @@ def left_out(policy: RuledPolicy, most_pulls: int = MAX_LAW_PULLS) -> dict[str, 
     elif policy.control is None:
         reasons["p-value"] = "the design has no control arm"
     return reasons
-
-
-def _in_blocks(policy: RuledPolicy) -> bool:
-    """Whether all arms are drawn in permuted blocks."""
-    return policy.name == BASELINE_POLICY and policy.rules.block is not None
 
 
 def _no_law(policy: RuledPolicy, most_pulls: int) -> str:
@@ -136,7 +131,11 @@ def _lower_end(x: Floats, alive: Flags) -> Floats:
 
     The capital falls with the mean, so the end follows by bisection.
     """
-    bets = _bets(x)
+    t = np.arange(1, x.shape[1] + 1)
+    average = (0.5 + np.cumsum(x, axis=1)) / (t + 1)  # as if one outcome of 1/2 came before
+    variance = (0.25 + np.cumsum((x - average) ** 2, axis=1)) / (t + 1)
+    before = np.concatenate([np.full((len(x), 1), 0.25), variance[:, :-1]], axis=1)
+    bets = np.sqrt(2.0 * np.log(2.0 / (1.0 - LEVEL)) / (before * t * np.log1p(t)))
     goal = np.log(2.0 / (1.0 - LEVEL))
     low, high = np.zeros(len(x)), np.ones(len(x))
     for _ in range(HALVINGS):
@@ -146,15 +145,6 @@ def _lower_end(x: Floats, alive: Flags) -> Floats:
         won = capital >= goal
         low, high = np.where(won, mean[:, 0], low), np.where(won, high, mean[:, 0])
     return low
-
-
-def _bets(x: Floats) -> Floats:
-    """Return bets (R, N) by the variance of earlier outcomes, as if one of 1/2 came before."""
-    t = np.arange(1, x.shape[1] + 1)
-    mean = (0.5 + np.cumsum(x, axis=1)) / (t + 1)
-    variance = (0.25 + np.cumsum((x - mean) ** 2, axis=1)) / (t + 1)
-    before = np.concatenate([np.full((len(x), 1), 0.25), variance[:, :-1]], axis=1)
-    return np.asarray(np.sqrt(2.0 * np.log(2.0 / (1.0 - LEVEL)) / (before * t * np.log1p(t))))
 
 
 # -- weighting by allocation probabilities ---------------------------------------------------------
@@ -186,7 +176,7 @@ def weighted(course: Course, prior_means: Floats) -> dict[str, Estimates]:
     ipw, _ = mean(np.where(pulled, course.totals / e, 0.0), stages)
     aipw, _ = mean(augmented, stages)
     centre, error = mean(augmented, np.where(drawn, np.sqrt(e), 0.0))
-    wide = _normal_quantile() * error
+    wide = NormalDist().inv_cdf((1.0 + LEVEL) / 2.0) * error
     return {
         "ipw": Estimates(ipw, none, none),
         "aipw": Estimates(aipw, none, none),
@@ -194,89 +184,62 @@ def weighted(course: Course, prior_means: Floats) -> dict[str, Estimates]:
     }
 
 
-def _normal_quantile() -> float:
-    from scipy.special import ndtri  # late: scipy takes half a second to load
-
-    return float(ndtri((1.0 + LEVEL) / 2.0))
-
-
 # -- two binary arms, exactly ----------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class OddsRatioLaw:
-    """Law of the good outcomes of one arm, given the pulls of both arms and all good outcomes.
+def odds_ratios(null: Endings, arm: int, pulls: Ints, good: Ints) -> Estimates:
+    """Return median-unbiased odds ratios of an arm to the other, with intervals, (E,).
 
-    P(g | n, m, s) is in proportion to C(n, g, m, s - g) ratio^g, where C counts the ways of the
-    design to end there, weighted by its allocation probabilities.
+    pulls, good (E, 2). Given the pulls n, m of both arms and all good outcomes s, the good outcomes
+    g of the arm have a law in proportion to C(n, g, m, s - g) ratio^g, where C counts the ways of
+    the design to end there, weighted by its allocation probabilities: read off the endings `null`
+    under a common rate.
     """
 
-    arm: int
-    codes: Ints  # (S,) code of pulls and good outcomes, ascending
-    good: Ints  # (S,) good outcomes of the arm, ascending where the code is the same
-    weight: Floats  # (S,) logarithm of C, up to a term of the code
+    def condition(pulls: Ints, good: Ints) -> Ints:
+        base = 1 << 20
+        return np.asarray((pulls[:, 0] * base + pulls[:, 1]) * base + good.sum(axis=1))
 
-    @classmethod
-    def of(cls, null: Endings, arm: int) -> OddsRatioLaw:
-        """Read the law off the endings under a common rate."""
-        good = null.stats[:, :, 0].astype(np.int64)
-        code = _code(null.pulls, good)
-        order = np.lexsort((good[:, arm], code))
-        return cls(arm, code[order], good[order, arm], np.log(null.weight[order]))
+    ends = null.stats[:, :, 0].astype(np.int64)
+    codes = condition(null.pulls, ends)
+    order = np.lexsort((ends[:, arm], codes))
+    codes, ends, log_ways = codes[order], ends[order, arm], np.log(null.weight[order])
+    rows = np.column_stack([condition(pulls, good), good[:, arm]])
+    distinct, place = np.unique(rows, axis=0, return_inverse=True)
+    code, observed = distinct.T
+    first = np.searchsorted(codes, code)
+    size = np.searchsorted(codes, code, side="right") - first
+    every = np.arange(size.max(initial=1))
+    there, inside = every < size[:, None], size > 0
+    at = np.minimum(first[:, None] + every, len(codes) - 1)
+    g, weight = np.where(there, ends[at], 0), np.where(there, log_ways[at], -np.inf)
+    is_least = inside & (observed == ends[at[:, 0]])
+    is_most = inside & (observed == ends[np.minimum(first + np.maximum(size, 1), len(ends)) - 1])
 
-    def estimates(self, pulls: Ints, good: Ints) -> Estimates:
-        """Return the median-unbiased estimate and the interval of each trial, (E,)."""
-        codes, place = np.unique(
-            np.column_stack([_code(pulls, good), good[:, self.arm]]), axis=0, return_inverse=True
-        )
-        results = self._of_states(codes[:, 0], codes[:, 1])
-        return Estimates(*(column[place.reshape(-1)] for column in results))
+    def root(tail: float, above: bool) -> Floats:
+        """Return the log odds ratio at which P(as many or more, or fewer) is `tail`."""
+        beyond = there & (g >= observed[:, None] if above else g <= observed[:, None])
+        low, high = np.full(len(g), -MAX_LOG_ODDS), np.full(len(g), MAX_LOG_ODDS)
+        for _ in range(HALVINGS):
+            middle = (low + high) / 2.0
+            log = weight + middle[:, None] * g
+            chance = np.exp(log - log.max(axis=1, keepdims=True))
+            too_high = ((chance * beyond).sum(axis=1) / chance.sum(axis=1) > tail) == above
+            low, high = np.where(too_high, low, middle), np.where(too_high, middle, high)
+        return np.asarray((low + high) / 2.0)
 
-    def _of_states(self, code: Ints, observed: Ints) -> Estimates:
-        first = np.searchsorted(self.codes, code)
-        size = np.searchsorted(self.codes, code, side="right") - first
-        every = np.arange(size.max(initial=1))
-        there = every < size[:, None]
-        at = np.minimum(first[:, None] + every, len(self.codes) - 1)
-        good = np.where(there, self.good[at], 0)
-        weight = np.where(there, self.weight[at], -np.inf)
-        last = first + np.maximum(size, 1) - 1
-        inside = size > 0
-        is_least = inside & (observed == self.good[np.minimum(first, len(self.good) - 1)])
-        is_most = inside & (observed == self.good[np.minimum(last, len(self.good) - 1)])
-
-        def root(tail: float, above: bool) -> Floats:
-            """Return the log odds ratio at which P(as many or more, or fewer) is `tail`."""
-            beyond = there & (good >= observed[:, None] if above else good <= observed[:, None])
-            return _bisected(weight, good, beyond, tail, above)
-
-        tail = (1.0 - LEVEL) / 2.0
-        low = np.where(is_least, -np.inf, root(tail, True))
-        high = np.where(is_most, np.inf, root(tail, False))
-        from_above, from_below = root(0.5, True), root(0.5, False)
-        middle = np.where(is_least, from_below, (from_above + from_below) / 2.0)
-        middle = np.where(is_most, from_above, middle)
-        alone = (is_least & is_most) | ~inside
-        low, high = np.where(inside, low, np.nan), np.where(inside, high, np.nan)
-        return Estimates(*np.exp([np.where(alone, np.nan, middle), low, high]))
-
-
-def _code(pulls: Ints, good: Ints) -> Ints:
-    base = 1 << 20
-    return np.asarray((pulls[:, 0] * base + pulls[:, 1]) * base + good.sum(axis=1))
-
-
-def _bisected(weight: Floats, good: Ints, beyond: Flags, tail: float, rises: bool) -> Floats:
-    """Return the parameter (S,) at which the tail `beyond` has this probability."""
-    low, high = np.full(len(weight), -MAX_LOG_ODDS), np.full(len(weight), MAX_LOG_ODDS)
-    for _ in range(HALVINGS):
-        middle = (low + high) / 2.0
-        log = weight + middle[:, None] * good
-        chance = np.exp(log - log.max(axis=1, keepdims=True))
-        larger = (chance * beyond).sum(axis=1) / chance.sum(axis=1) > tail
-        too_high = larger if rises else ~larger
-        low, high = np.where(too_high, low, middle), np.where(too_high, middle, high)
-    return np.asarray((low + high) / 2.0)
+    tail = (1.0 - LEVEL) / 2.0
+    low = np.where(is_least, -np.inf, root(tail, True))
+    high = np.where(is_most, np.inf, root(tail, False))
+    from_above, from_below = root(0.5, True), root(0.5, False)
+    middle = np.where(is_least, from_below, (from_above + from_below) / 2.0)
+    middle = np.where(is_most, from_above, middle)
+    columns = (
+        np.where((is_least & is_most) | ~inside, np.nan, middle),
+        np.where(inside, low, np.nan),
+        np.where(inside, high, np.nan),
+    )
+    return Estimates(*(np.exp(column)[place.reshape(-1)] for column in columns))
 
 
 # -- all methods -----------------------------------------------------------------------------------
@@ -296,8 +259,7 @@ class Exact:
 
     def odds_ratio(self, pulls: Ints, good: Ints, arm: int | None = None) -> Estimates:
         """Return the ratio of the odds of an arm to those of the other in each trial, (E,)."""
-        of = self.arm if arm is None else arm
-        return OddsRatioLaw.of(self.null, of).estimates(pulls, good)
+        return odds_ratios(self.null, self.arm if arm is None else arm, pulls, good)
 
     def p_values(self, ends: Endings) -> Floats:
         """Return the p-value of each trial, (E,)."""
@@ -323,7 +285,14 @@ def estimates_of(
         np.arange(course.outcomes.shape[2]) < counts[..., None], course.outcomes, 0.0
     ).sum(axis=2)
     rate = np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
-    low, high = _clopper_pearson(sums, counts) if problem.is_binary else (none, none)
+    low, high = none, none
+    if problem.is_binary:  # Clopper and Pearson
+        from scipy.special import betaincinv
+
+        tail, bad = (1.0 - LEVEL) / 2.0, counts - sums
+        low = np.where(sums > 0, betaincinv(np.maximum(sums, 1), bad + 1, tail), 0.0)
+        high = np.where(bad > 0, betaincinv(sums + 1, np.maximum(bad, 1), 1.0 - tail), 1.0)
+        low, high = (np.where(counts > 0, end, np.nan) for end in (low, high))
     results = {"observed": Estimates(rate, low, high)}
     if "sequence" not in reasons:
         low, high = none.copy(), none.copy()
@@ -335,15 +304,6 @@ def estimates_of(
         means = [float(model.mean(np.array(model.initial(), dtype=float))) for model in models]
         results |= weighted(course, np.array(means))
     return results
-
-
-def _clopper_pearson(good: Floats, pulls: Ints) -> tuple[Floats, Floats]:
-    from scipy.special import betaincinv
-
-    tail, bad = (1.0 - LEVEL) / 2.0, pulls - good
-    low = np.where(good > 0, betaincinv(np.maximum(good, 1), bad + 1, tail), 0.0)
-    high = np.where(bad > 0, betaincinv(good + 1, np.maximum(bad, 1), 1.0 - tail), 1.0)
-    return np.where(pulls > 0, low, np.nan), np.where(pulls > 0, high, np.nan)
 
 
 # -- checks by simulation of the design ------------------------------------------------------------
@@ -375,7 +335,11 @@ def check_inference(
             results = exact.odds_ratio(ends.pulls, ends.stats[:, :, 0].astype(np.int64))
             rows.append(_checked("odds ratio", names[exact.arm], results, ratio))
         if null and "p-value" not in reasons:
-            rows.append(_p_value_check(names[exact.arm], exact.p_values(ends)))
+            above = (exact.p_values(ends) > 1.0 - LEVEL).mean()  # where both rates are equal
+            share, error = float(above), float(chance_se(above, trials))
+            none = (None, None, None)
+            row = InferenceCheck("p-value", names[exact.arm], trials, *none, share, error, None)
+            rows.append(row)
     return tuple(rows), reasons
 
 
@@ -395,11 +359,3 @@ def _checked(method: str, arm: str, results: Estimates, truth: float) -> Inferen
         width = None if method == "odds ratio" else float(np.mean(high - low))
     trials = int((estimated | bounded).sum())
     return InferenceCheck(method, arm, trials, bias, bias_se, below, coverage, coverage_se, width)
-
-
-def _p_value_check(arm: str, p_values: Floats) -> InferenceCheck:
-    """Return the share of p-values above 0.05, where both rates are equal."""
-    above = np.asarray((p_values > 1.0 - LEVEL).mean())
-    share, error = float(above), float(chance_se(above, len(p_values)))
-    none = (None, None, None)
-    return InferenceCheck("p-value", arm, len(p_values), *none, share, error, None)

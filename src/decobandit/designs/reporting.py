@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from shlex import quote
 from typing import Any
 
@@ -65,32 +64,10 @@ def study_design(
     workers: int | None = None,
     progress: Report | None = None,
 ) -> DesignStudy:
-    """Compute what the report of a design says.
+    """Compute what the report of a design says, after Ctrl-C what was finished.
 
-    Parameters
-    ----------
-    problem : Problem
-        What is played.
-    design : Design
-        Rules, policies, test and scenarios. Equal allocation is added where it is not listed.
-    calibrate_to, ties, tol, workers, progress
-        As in `operating_characteristics`. Thresholds are calibrated for every prior.
-
-    Returns
-    -------
-    DesignStudy
-        After Ctrl-C, what was finished.
-
-    Examples
-    --------
-    >>> from decobandit import Design, Problem
-    >>> from decobandit.designs.reporting import study_design
-    >>> design = Design(policies=["thompson"], scenarios=[{"name": "one", "truth": [0.2, 0.6]}])
-    >>> result = study_design(Problem.uniform(arms=2, horizon=6), design)
-    >>> [each.policy for each in result.result.scenarios[0].policies]
-    ['thompson', 'equal']
-    >>> list(result.sensitivity)
-    ['half the effective sample sizes', 'twice the effective sample sizes']
+    Arguments are those of `operating_characteristics`. Equal allocation is added where it is not
+    listed; thresholds are calibrated for every prior.
     """
     check_problem(problem)
     design = beside_equal(design)
@@ -99,26 +76,33 @@ def study_design(
         problem, design, **settings, inference=True, progress=progress
     )
     fewer = design.model_copy(update={"draws": min(design.draws, SENSITIVITY_DRAWS)})
-    variants = prior_variants(problem)
-    parts: dict[str, Callable[[], Any]] = {}
-    results, left_out = dict[str, Any](), list[str]()
+    best, results, left_out = None, dict[str, DesignResult](), list[str]()
     if result.interrupted:
-        left_out, variants = ["bound and sensitivity to priors: interrupted"], {}
-    elif is_quick(problem):
-        parts["bound"] = lambda: bound(problem, tol=tol, progress=progress)[0]
-    else:
+        return DesignStudy(
+            result, None, {}, ("bound and sensitivity to priors: interrupted",), calibrate_to, tol
+        )
+    steps: dict[str, Problem | None] = {"bound": None} if is_quick(problem) else {}
+    if not steps:
         left_out.append("bound: it is slow here, and no policy needs it")
-    for name, variant in variants.items():
-        parts[name] = partial(_variant, name, variant, fewer, settings, progress)
-    for name, compute in parts.items():
+    for name, variant in (steps | prior_variants(problem)).items():
+
+        def report(step: Progress, name: str = name) -> None:
+            if progress is not None:
+                progress(replace(step, what=f"{step.what}, {name}"))
+
         try:
-            results[name] = compute()
+            if variant is None:
+                best = bound(problem, tol=tol, progress=progress)[0]
+                continue
+            found = operating_characteristics(variant, fewer, **settings, progress=report)
+            if found.interrupted:
+                raise KeyboardInterrupt
+            results[name] = found
         except (ValueError, MemoryError) as error:
             left_out.append(f"{name}: {error}")
         except KeyboardInterrupt:
             left_out.append(f"{name} and what comes after it: interrupted")
             break
-    best = results.pop("bound", None)
     return DesignStudy(result, best, results, tuple(left_out), calibrate_to, tol)
 
 
@@ -129,21 +113,6 @@ def beside_equal(design: Design) -> Design:
     return design.model_copy(update={"policies": names + more})
 
 
-def _variant(
-    label: str, problem: Problem, design: Design, settings: dict[str, Any], progress: Report | None
-) -> DesignResult:
-    """Return the operating characteristics with other priors."""
-
-    def report(step: Progress) -> None:
-        if progress is not None:
-            progress(replace(step, what=f"{step.what}, {label}"))
-
-    result = operating_characteristics(problem, design, **settings, progress=report)
-    if result.interrupted:
-        raise KeyboardInterrupt
-    return result
-
-
 # -- other priors, to see how much a design depends on them --------------------------------------
 
 
@@ -152,23 +121,6 @@ def prior_variants(problem: Problem) -> dict[str, Problem]:
 
     Only success probabilities and classes have uniform priors. Variants equal to the problem are
     left out.
-
-    Parameters
-    ----------
-    problem : Problem
-        As it is planned.
-
-    Returns
-    -------
-    dict
-        Problems by what is different in them.
-
-    Examples
-    --------
-    >>> from decobandit import Problem
-    >>> from decobandit.designs.reporting import prior_variants
-    >>> list(prior_variants(Problem.uniform(arms=2, horizon=5)))
-    ['half the effective sample sizes', 'twice the effective sample sizes']
     """
 
     def with_priors(priors: list[PriorTable]) -> Problem:

@@ -1,16 +1,34 @@
-"""Operating characteristics of policies in scenarios, as records."""
+"""Operating characteristics of policies in scenarios: records, and how they follow from endings."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from .._version import __version__
-from ..problem import Design, Problem, TieRule
-from ..support import Card, Columns, Tables, Tabular, columns_of
+from ..policies import REASONS, RuledPolicy
+from ..problem import (
+    Design,
+    Problem,
+    Rules,
+    TieRule,
+    Truth,
+    check_kind_truth,
+    has_unknown_means,
+    share_of_best,
+)
+from ..support import Card, Columns, Floats, Tables, Tabular, columns_of
 from ..support.frames import Shown
 from ..support.records import doc, record_class
+from .final_tests import Tested
+from .playing import Endings, Flags
+
+DROPPED = -np.inf  # expected reward of an arm that is not chosen
+ROUNDING = 1e-12  # of true values
+SPENT_QUANTILES = (0.05, 0.5, 0.95)
 
 PerArm = tuple[float, ...]
 SomeArms = tuple[float | None, ...]
@@ -128,12 +146,8 @@ class ScenarioResult(Shown):
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON."""
-        return {
-            "name": self.name,
-            "truth": list(self.truth),
-            "null": self.null,
-            "policies": [policy.to_dict() for policy in self.policies],
-        }
+        policies = [policy.to_dict() for policy in self.policies]
+        return vars(self) | {"truth": list(self.truth), "policies": policies}
 
 
 @dataclass(frozen=True)
@@ -235,15 +249,26 @@ class DesignResult(Tabular):
         return {
             "policies": self._policies,
             "arms": self._arms,
-            "calibration": self._calibration,
+            "calibration": lambda: columns_of(
+                (one.to_dict() for one in self.calibration),
+                [one.name for one in fields(Calibrated)],
+            ),
             "inference": self._inference,
         }
 
+    def _rows(self) -> Iterator[tuple[ScenarioResult, Characteristics, dict[str, Any]]]:
+        """Yield the policies of all scenarios, with plain values."""
+        for scenario in self.scenarios:
+            for row in scenario.policies:
+                yield scenario, row, row.to_dict()
+
     def _policies(self) -> Columns:
+        """Return values that are not one per arm; those of several reasons by name."""
         return columns_of(
-            {"scenario": scenario.name, "null": scenario.null, **_single(row.to_dict())}
-            for scenario in self.scenarios
-            for row in scenario.policies
+            {"scenario": scenario.name, "null": scenario.null}
+            | {key: value for key, value in tree.items() if not isinstance(value, list | dict)}
+            | {f"stopped_by_{reason}": chance for reason, chance in tree["stopped_by"].items()}
+            for scenario, _, tree in self._rows()
         )
 
     def _arms(self) -> Columns:
@@ -253,42 +278,256 @@ class DesignResult(Tabular):
                 "policy": row.policy,
                 "arm": arm.name,
                 "truth": scenario.truth[k],
-                **_of_arm(row.to_dict(), k),
             }
-            for scenario in self.scenarios
-            for row in scenario.policies
+            | {
+                key: value[k]
+                for key, value in tree.items()
+                if isinstance(value, list) and key != "inference"
+            }
+            for scenario, row, tree in self._rows()
             for k, arm in enumerate(self.problem.arms)
         )
-
-    def _inference(self) -> Columns:
-        names = ["scenario", "policy", *(one.name for one in fields(InferenceCheck))]
-        rows = (
-            {"scenario": scenario.name, "policy": row.policy, **vars(check)}
-            for scenario in self.scenarios
-            for row in scenario.policies
-            for check in row.inference
-        )
-        return columns_of(rows, names)
 
     def _calibration(self) -> Columns:
         names = [one.name for one in fields(Calibrated)]
         return columns_of((one.to_dict() for one in self.calibration), names)
 
-
-def _single(tree: dict[str, Any]) -> dict[str, Any]:
-    """Values that are not one per arm; those of several reasons by the name of each."""
-    values = {key: value for key, value in tree.items() if not isinstance(value, list | dict)}
-    return values | {
-        f"stopped_by_{reason}": chance for reason, chance in tree["stopped_by"].items()
-    }
-
-
-def _of_arm(tree: dict[str, Any], k: int) -> dict[str, Any]:
-    lists = ((key, value) for key, value in tree.items() if key != "inference")
-    return {key: value[k] for key, value in lists if isinstance(value, list)}
+    def _inference(self) -> Columns:
+        names = ["scenario", "policy", *(one.name for one in fields(InferenceCheck))]
+        rows = (
+            {"scenario": scenario.name, "policy": row.policy, **vars(check)}
+            for scenario, row, _ in self._rows()
+            for check in row.inference
+        )
+        return columns_of(rows, names)
 
 
 def _as_list(value: object) -> object:
     if isinstance(value, tuple):
         return list(value)
     return dict(value) if isinstance(value, Mapping) else value
+
+
+# -- from endings ---------------------------------------------------------------------------------
+
+
+def chance_se(mean: Floats, trials: int) -> Floats:
+    """Error of a probability; as if one trial more had gone either way, so that it is never 0."""
+    p = (mean * trials + 1.0) / (trials + 2.0)
+    return np.asarray(np.sqrt(p * (1.0 - p) / trials))
+
+
+def mean_and_error(values: Floats) -> tuple[float, float]:
+    """Return the mean over simulated trials, and its standard error."""
+    return float(values.mean()), float(values.std(ddof=1) / np.sqrt(len(values)))
+
+
+def truth_values(problem: Problem, truth: tuple[Any, ...]) -> tuple[float, ...]:
+    """Return the true mean outcome of every arm; nan for one with states of its own."""
+    arms = zip(problem.arm_groups, check_kind_truth(truth, problem), strict=True)
+    return tuple(
+        np.nan if local == () else float(group.model.mean_at(np.array(local)))
+        for group, local in arms
+    )
+
+
+def compared_values(rules: Rules, problem: Problem, means: object) -> Floats:
+    """Return what arms of these mean outcomes, (..., K), are compared by: rewards, or the outcomes.
+
+    In units of the largest factor, so that rounding errors do not depend on the unit of rewards.
+    """
+    base, factor = rules.pull_values(problem)
+    unit = max(float(np.abs(factor).max()), float(np.abs(base).max()))
+    return np.asarray((base + factor * np.asarray(means)) / unit)
+
+
+def totals(problem: Problem, ends: Endings) -> Floats:
+    """Return the total of the outcomes of each arm, (S, K): good ones, or the sum.
+
+    States of their own do not tell it: the column after their statistics does.
+    """
+    return _by_arm(problem, ends, "total")
+
+
+def posterior_means(problem: Problem, ends: Endings) -> Floats:
+    """Of each arm at the end, (S, K)."""
+    return _by_arm(problem, ends, "mean")
+
+
+def rewards(problem: Problem, ends: Endings) -> Floats:
+    """Total reward of each trial, (S,): good outcomes, or what outcomes earn at mean factors."""
+    reward = totals(problem, ends)
+    if problem.is_binary:
+        return np.asarray(reward.sum(axis=1))
+    stages, groups = slice(0, problem.horizon), problem.arm_groups
+    played = [group.played_rewards for group in groups]
+    base, factor = (
+        np.array([part[stages].mean() for part in x]) for x in zip(*played, strict=True)
+    )
+    return np.asarray((base * ends.pulls + factor * reward).sum(axis=1))
+
+
+def _by_arm(problem: Problem, ends: Endings, what: str) -> Floats:
+    columns = []
+    for k, group in enumerate(problem.group_of_arm):
+        kind = problem.groups[group].model
+        local = ends.stats[:, k]
+        reported = what == "total" and kind.ordered
+        columns.append(
+            local[:, kind.width] if reported else getattr(kind, what)(local[:, : kind.width])
+        )
+    return np.stack(columns, axis=1)
+
+
+class _Moments(NamedTuple):
+    mean: Floats
+    sd: Floats
+
+
+def _moments(weight: Floats, values: object) -> _Moments:
+    """Mean and standard deviation over trials; values (S,) or (S, K)."""
+    x = np.asarray(values, dtype=np.float64)
+    mean = weight @ x
+    return _Moments(mean, np.sqrt(weight @ (x - mean) ** 2))
+
+
+def characterise(
+    policy: RuledPolicy,
+    truth: Truth,
+    ends: Endings,
+    tested: Tested,
+    *,
+    exact: bool,
+    seconds: float,
+) -> Characteristics:
+    """All that is reported of a policy in a scenario."""
+    problem, w = policy.problem, ends.weight
+    truth, trials = truth_values(problem, truth), len(w)
+    early = (ends.reason > 0) & (ends.size < problem.horizon * problem.pulls_per_stage)
+    means = {"good": rewards(problem, ends), "size": ends.size}
+    chances = _rejections(policy, truth, ends, tested) | {"stopped": float(w @ early)}
+    share, chances["select_best"] = _best(policy, truth, ends)
+    if share is not None:
+        means["best_share"] = share
+    if ends.spent is not None:
+        means["spent"] = ends.spent
+    moments = {name: _moments(w, values) for name, values in means.items()}
+    pulls, estimates = _moments(w, ends.pulls), _estimates(truth, ends, totals(problem, ends))
+    values: dict[str, Any] = {name: float(one.mean) for name, one in moments.items()}
+    values |= {f"{name}_sd": float(one.sd) for name, one in moments.items()}
+    values.pop("best_share_sd", None)
+    values.setdefault("best_share", None)
+    root = np.sqrt(trials)
+    errors: dict[str, Any] = {"best_share": None, "pulls": tuple((pulls.sd / root).tolist())}
+    errors |= {name: float(one.sd / root) for name, one in moments.items()}
+    errors |= {name: _probability_error(p, trials) for name, p in chances.items()}
+    errors |= {name: estimates[f"{name}_se"] for name in ("bias", "rmse")}
+    if ends.spent is not None:
+        quantiles = np.quantile(ends.spent, SPENT_QUANTILES, method="inverted_cdf", weights=w)
+        values["spent_quantiles"] = tuple(quantiles.tolist())
+    return Characteristics(
+        policy=policy.name,
+        pulls=tuple(pulls.mean.tolist()),
+        pulls_sd=tuple(pulls.sd.tolist()),
+        stopped_by={
+            name: float(w[ends.reason == code].sum()) for code, name in enumerate(REASONS) if code
+        },
+        bias=estimates["bias"],
+        rmse=estimates["rmse"],
+        threshold=policy.rules.final_test.level,
+        exact=exact,
+        errors=None if exact else errors,
+        seconds=seconds,
+        predictability=None if ends.guesses is None else ends.guesses / values["size"],
+        **chances,
+        **values,
+    )
+
+
+def _rejections(policy: RuledPolicy, truth: Truth, ends: Endings, tested: Tested) -> dict[str, Any]:
+    """Return probabilities to declare some arm, a best one, a wrong one; and by arm."""
+    best, right = declarable(policy.rules, policy.problem, truth)
+    wrong = ~right
+    if policy.control is not None:
+        wrong[policy.control] = False
+    rejections: dict[str, Any] = {}
+    every = {"reject": np.ones_like(best), "reject_best": best, "reject_wrong": wrong}
+    for name, arms in every.items():
+        declared = tested.declared & arms
+        some = float(ends.weight @ declared.any(axis=1))
+        by_arm = (ends.weight @ declared).tolist()
+        marked = zip(by_arm, arms.tolist(), strict=True)
+        rejections[name] = some if name != "reject_best" or best.any() else None
+        rejections[f"{name}_by_arm"] = tuple(p if mark else None for p, mark in marked)
+    return rejections
+
+
+def _probability_error(probability: Any, trials: int) -> Any:
+    """Return the standard error of a probability, or of those of all arms; None stays."""
+    if isinstance(probability, tuple):
+        return tuple(_probability_error(p, trials) for p in probability)
+    return None if probability is None else float(chance_se(probability, trials))
+
+
+def declarable(rules: Rules, problem: Problem, means: object) -> tuple[Flags, Flags]:
+    """Return the best arms to declare, and all arms that are right to declare, (K,) each.
+
+    With a control arm, those are right that are better than it by the margin at these true mean
+    outcomes; without one, the best arms unless all are equal. Arms without an unknown mean: none.
+    """
+    none = np.zeros(problem.n_arms, np.bool_)
+    if not has_unknown_means(problem):
+        return none, none
+    control, values = rules.control_of(problem), compared_values(rules, problem, means)
+    if control is None:
+        best = best_arms(values)
+        right = none if best.all() else best
+        return right, right
+    base, factor = rules.pull_values(problem)
+    worth = base + factor * np.asarray(means)
+    room = ROUNDING * max(1.0, float(np.abs(worth).max()))
+    right = worth > worth[control] + rules.margin + room
+    right[control] = False
+    best = none.copy()
+    if right.any():
+        best[right] = best_arms(values[right])
+    return best, right
+
+
+def _best(policy: RuledPolicy, truth: Truth, ends: Endings) -> tuple[Floats | None, float | None]:
+    """Share of the pulls on best arms, and P(one is chosen); None where no arm is best."""
+    rules, problem = policy.rules, policy.problem
+    if not has_unknown_means(problem):
+        return None, None
+    best = best_arms(compared_values(rules, problem, truth))
+    if best.all():
+        return None, None
+    expected = compared_values(rules, problem, posterior_means(problem, ends))
+    expected = np.where(ends.allowed, expected, DROPPED)
+    means = [(expected[:, arm], float(is_best), 1) for arm, is_best in enumerate(best)]
+    share = ends.pulls[:, best].sum(axis=1) / np.maximum(ends.size, 1)
+    return share, float(ends.weight @ share_of_best(means))
+
+
+def best_arms(values: Floats) -> Flags:
+    """Whether arms have the largest of these true values, (K,)."""
+    return np.asarray(values >= values.max() - ROUNDING * max(1.0, float(np.abs(values).max())))
+
+
+def _estimates(truth: Truth, ends: Endings, total: Floats) -> dict[str, SomeArms]:
+    """Bias and root mean squared error of observed rates, each with its error."""
+    columns: list[tuple[float | None, ...]] = []
+    for arm, p in enumerate(truth):
+        there = (ends.pulls[:, arm] > 0) & np.isfinite(p)
+        mass = float(ends.weight[there].sum())
+        if mass == 0.0:
+            columns.append((None,) * 4)
+            continue
+        off = total[there, arm] / ends.pulls[there, arm] - p
+        w = ends.weight[there] / mass
+        bias, square = _moments(w, off), _moments(w, off**2)
+        trials, rmse = float(np.sqrt(there.sum())), float(np.sqrt(square.mean))
+        spread = float(square.sd) / trials / (2.0 * rmse) if rmse > 0.0 else 0.0
+        columns.append((float(bias.mean), float(bias.sd) / trials, rmse, spread))
+    names = ("bias", "bias_se", "rmse", "rmse_se")
+    return dict(zip(names, zip(*columns, strict=True), strict=True))

@@ -2,14 +2,12 @@
 
 Power is the probability to declare a best arm (`reject_best`), in the scenario where it is smallest
 of those in which an arm is right to declare. At every horizon that is tried the threshold is
-calibrated anew. Where trials are simulated, all horizons use common random numbers: the k-th pull
-of an arm has the same outcome in a trial.
+calibrated anew. Where trials are simulated, all horizons use common random numbers.
 
 Horizons are tried until one that misses the power stands next to one that reaches it, guided by the
 normal approximation, in which the probit of the power grows with the square root of the horizon.
-Power is not monotone in the horizon: the levels of discrete outcomes make exact power a saw. So the
-horizons below are tried too, until a number of them in a row miss the power, and the smallest that
-reaches it is taken. Where trials are simulated, fewer of them serve to come near, and then horizons
+Exact power is a saw, not monotone: the horizons below are tried too, until a number of them in a
+row miss the power. Where trials are simulated, fewer of them serve to come near, and then horizons
 are tried in steps of 1%: finer steps are lost in the errors of simulation.
 """
 
@@ -42,8 +40,7 @@ from ..support import (
     silent,
 )
 from ..support.records import doc, record_class
-from .calibrating import NoThreshold
-from .designing import POLICIES, check_asked, is_null, operating_characteristics
+from .designing import POLICIES, NoThreshold, check_asked, is_null, operating_characteristics
 from .results import Characteristics, DesignResult
 
 MAX_STAGES = 20_000  # of a horizon that is tried
@@ -72,17 +69,7 @@ Computed = tuple[TriedHorizon, DesignResult | None]
 
 @record_class()
 class SampleSize(Tabular):
-    """The smallest horizon at which a design has a power.
-
-    Examples
-    --------
-    >>> from decobandit import Design, Problem
-    >>> from decobandit.designs import sample_size
-    >>> scenarios = [{"name": "null", "truth": [0.2, 0.2]}, {"name": "one", "truth": [0.2, 0.9]}]
-    >>> design = Design(control="arm-1", policies=["equal"], scenarios=scenarios)
-    >>> sample_size(Problem.uniform(arms=2, horizon=20), design, power=0.8, alpha=0.05).horizon
-    13
-    """
+    """The smallest horizon at which a design has a power."""
 
     policy: str = doc("Its name.")
     target: float = doc("Power that was asked for.")
@@ -130,31 +117,10 @@ def sample_size(
     workers: int | None = None,
     progress: Report | None = None,
 ) -> SampleSize:
-    """Return the smallest horizon at which a policy declares a best arm with a probability.
+    """Return the smallest horizon at which a policy declares a best arm with probability `power`.
 
-    Parameters
-    ----------
-    problem : Problem
-        Problem to play; its horizon is the first one that is tried.
-    design : Design
-        Rules, test and scenarios: null scenarios to calibrate in, and others.
-    power : float
-        Probability to declare a best arm in every scenario that has one.
-    alpha : float
-        Largest type I error: the threshold is calibrated to it at every horizon.
-    policy : str, optional
-        By default the first of the design.
-    ties, tol, workers, progress
-        As in `operating_characteristics`.
-
-    Returns
-    -------
-    SampleSize
-
-    Raises
-    ------
-    DecoError
-        If no horizon up to 20,000 stages reaches the power, or there is nothing to search.
+    The threshold is calibrated to `alpha` at every horizon; the first one tried is that of the
+    problem. policy: by default the first of the design. Others as in `operating_characteristics`.
     """
     check_problem(problem, segments=True)
     if problem.segments:
@@ -192,12 +158,16 @@ class _Search:
 
     def run(self) -> SampleSize:
         """Search from the horizon of the problem, at first with fewer trials."""
-        near, full = max(self.problem.horizon, self._least()), self.design.draws
+        design, full = self.design, self.design.draws
+        first = 0 if design.looks is None else design.looks.first
+        outcomes = max(design.burn_in * self.problem.n_arms, first)
+        least = max(1, ceil(outcomes / self.problem.pulls_per_stage))  # that the rules allow
+        near = max(self.problem.horizon, least)
         if full > COARSE_DRAWS:
             self._draw(COARSE_DRAWS)
-            near = self._bracket(near, COARSE_STEPS)
+            near = self._bracket(near, least, COARSE_STEPS)
             self._draw(full)
-        horizon = self._below(self._bracket(near, FINE_STEPS))
+        horizon = self._below(self._bracket(near, least, FINE_STEPS), least)
         best, result = self.results[full, horizon]
         assert result is not None
         tried = tuple(self.results[key][0] for key in sorted(self.results))
@@ -210,11 +180,11 @@ class _Search:
         self.design = self.design.model_copy(update={"draws": draws})
         self.results |= {(draws, n): one for n, one in exact.items()}
 
-    def _bracket(self, guess: int, steps: int) -> int:
+    def _bracket(self, guess: int, least: int, steps: int) -> int:
         """Return a horizon that reaches the power; one step below, it is missed."""
-        least, low, high = self._least(), 0, 0
-        while high == 0 or high - low > self._step(high, steps):
-            if self._reaches(guess):
+        low, high, step = 0, 0, 1
+        while high == 0 or high - low > step:
+            if self._at(guess).power >= self.power:
                 high = guess
             else:
                 low = guess
@@ -226,21 +196,11 @@ class _Search:
                 )
             if high == least:
                 break
+            if high:
+                step = 1 if self._at(high).draws is None else max(1, high // steps)
             low = max(low, least - 1)
             guess = self._guess(guess, low, high)
         return high
-
-    def _least(self) -> int:
-        """Return the smallest horizon that the rules allow."""
-        design, pulls = self.design, self.problem.pulls_per_stage
-        outcomes = max(
-            design.burn_in * self.problem.n_arms, 0 if design.looks is None else design.looks.first
-        )
-        return max(1, ceil(outcomes / pulls))
-
-    def _step(self, horizon: int, steps: int) -> int:
-        simulated = self._at(horizon).draws is not None
-        return max(1, horizon // steps) if simulated else 1
 
     def _guess(self, last: int, low: int, high: int) -> int:
         """Return the next horizon: probits of power less the level's are as the square root."""
@@ -251,20 +211,17 @@ class _Search:
         guess = round(last * min(max(ratio * abs(ratio), 1.0 / MAX_GROWTH), MAX_GROWTH))
         if high == 0:
             return min(max(guess, low + max(1, low // 10)), MAX_STAGES)
-        room = (high - low) // 4
-        return min(max(guess, low + max(room, 1)), high - max(room, 1))
+        room = max((high - low) // 4, 1)
+        return min(max(guess, low + room), high - room)
 
-    def _below(self, horizon: int) -> int:
+    def _below(self, horizon: int, least: int) -> int:
         """Return the smallest horizon below that reaches the power too, of its neighbours."""
         smallest, tried, misses = horizon, horizon - 1, 0
-        while tried >= self._least() and misses < MISSES and self._at(tried).draws is None:
-            reaches = self._reaches(tried)
+        while tried >= least and misses < MISSES and self._at(tried).draws is None:
+            reaches = self._at(tried).power >= self.power
             smallest, misses = (tried, 0) if reaches else (smallest, misses + 1)
             tried -= 1
         return smallest
-
-    def _reaches(self, horizon: int) -> bool:
-        return self._at(horizon).power >= self.power
 
     def _at(self, horizon: int) -> TriedHorizon:
         """Compute a horizon, once."""
@@ -288,16 +245,12 @@ class _Search:
             return TriedHorizon(horizon, 0.0, 0.0, None, None, None), None
         if result.interrupted:
             raise KeyboardInterrupt
-        return _tried(horizon, result), result
-
-
-def _tried(horizon: int, result: DesignResult) -> TriedHorizon:
-    rows = [(scenario.null, scenario.policies[0]) for scenario in result.scenarios]
-    power, error = min(_declares_best(row) for null, row in rows if not null)
-    type_i_error = max(row.reject for null, row in rows if null)
-    draws = None if all(row.exact for _, row in rows) else result.design.draws
-    threshold = rows[0][1].threshold
-    return TriedHorizon(horizon, power, error, type_i_error, threshold, draws)
+        rows = [(scenario.null, scenario.policies[0]) for scenario in result.scenarios]
+        power, power_se = min(_declares_best(row) for null, row in rows if not null)
+        type_i_error = max(row.reject for null, row in rows if null)
+        draws = None if all(row.exact for _, row in rows) else result.design.draws
+        threshold = rows[0][1].threshold
+        return TriedHorizon(horizon, power, power_se, type_i_error, threshold, draws), result
 
 
 def _declares_best(row: Characteristics) -> tuple[float, float]:

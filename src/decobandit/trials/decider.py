@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from ..arm import Cones, OneArmValues
-from ..designs.endings import Endings
 from ..designs.final_tests import final_test
+from ..designs.playing import Endings
 from ..policies import REASONS, Cost, Policy, RuledPolicy, ThompsonPolicy
 from ..policies.allocation import Allowed, drawn_arms
 from ..problem import EXACT_TESTS, Rules, State, States, ahead_of

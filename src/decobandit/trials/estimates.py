@@ -6,8 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..designs.endings import Endings
-from ..designs.following import follow
 from ..designs.inference import (
     EXACT,
     MAX_TRIAL_PULLS,
@@ -18,7 +16,7 @@ from ..designs.inference import (
     estimates_of,
     left_out,
 )
-from ..designs.playing import Course
+from ..designs.playing import Course, Endings, follow
 from ..policies import RuledPolicy
 from ..support import Cache, Floats
 from .allocations import Allocation, kinds_of, parts_by_arm, tallies, value_of
