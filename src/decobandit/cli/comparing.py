@@ -62,10 +62,7 @@ def evaluate(
 
 
 def _say_unruled(rules: problems.Rules | None, as_json: bool) -> None:
-    """Say first that the rules of a design are not played: looks and stops change what is earned.
-
-    On standard output, or beside JSON on standard error.
-    """
+    """Say first that the rules of a design are not played; beside JSON on standard error."""
     if rules is not None and rules != problems.Rules():
         line = "policies play without the rules of the design here; deco design plays under them"
         print(line, file=sys.stderr if as_json else sys.stdout)
@@ -335,19 +332,19 @@ def _print_path(comparison: bounds.ComparedEpisode) -> None:
 def _row(comparison: bounds.ComparedEpisode, t: int) -> list[str]:
     episode = comparison.episode
     arms, outcomes = episode.pulled[t], episode.outcomes[t]
+
+    def named(outcome: Outcome) -> str:
+        if isinstance(outcome, bool):
+            return "good" if outcome else "bad"
+        return f"{outcome:.4g}" if isinstance(outcome, float) else str(outcome)
+
     costs = [episode.prices, episode.shortfall, episode.congestion, episode.running_loss]
     if comparison.expected is not None:
         costs.append(comparison.expected.running_loss)
     return [
         str(t),
         ", ".join(episode.problem.arms[arm].name for arm in arms),
-        ", ".join(map(_named, outcomes)) if outcomes else "deployed" if arms else "no pull",
+        ", ".join(map(named, outcomes)) if outcomes else "deployed" if arms else "no pull",
         ", ".join(f"{episode.index[t, arm]:.4f}" for arm in arms),
         *(f"{values[t]:.4f}" for values in costs),
     ]
-
-
-def _named(outcome: Outcome) -> str:
-    if isinstance(outcome, bool):
-        return "good" if outcome else "bad"
-    return f"{outcome:.4g}" if isinstance(outcome, float) else str(outcome)

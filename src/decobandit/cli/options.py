@@ -166,9 +166,7 @@ DRAWN = (*FIGURES, *PAGES)
 OutFigure = Annotated[
     Path | None,
     shown(
-        "FILE",
-        "Figure: .png, .svg, .pdf, .html; table: .tex.",
-        callback=ending_in(*DRAWN, *LATEX),
+        "FILE", "Figure: .png, .svg, .pdf, .html; table: .tex.", callback=ending_in(*DRAWN, *LATEX)
     ),
 ]
 OutTable = Annotated[Path | None, shown("FILE", "LaTeX table: .tex.", callback=ending_in(*LATEX))]
@@ -182,9 +180,7 @@ OutCertificate = Annotated[
 Db = Annotated[
     str | None,
     shown(
-        "FILE|URL",
-        "SQLite file or postgresql:// URL.",
-        show_default="DECO_DB, else deco-trials.db",
+        "FILE|URL", "SQLite file or postgresql:// URL.", show_default="DECO_DB, else deco-trials.db"
     ),
 ]
 
@@ -211,7 +207,7 @@ class Command(TyperCommand):
             getattr(one, "rich_help_panel", None) or kinds[one.param_type_name] for one in params
         ]
         records = [one.get_help_record(ctx) for one in params]
-        write_panels(formatter, zip(panels, records, strict=True))
+        _write_panels(formatter, zip(panels, records, strict=True))
         if any(param.name == "policy" for param in params):
             with formatter.section("Policies"):
                 formatter.write_text(f"{POLICY_NAMES}; or package.module:Class")
@@ -228,7 +224,7 @@ class Group(TyperGroup):
         visible = [(name, one) for name, one in commands if one is not None and not one.hidden]
         panels = [getattr(one, "rich_help_panel", None) or "Commands" for _, one in visible]
         texts = [(name, one.get_short_help_str(99)) for name, one in visible]
-        write_panels(formatter, zip(panels, texts, strict=True))
+        _write_panels(formatter, zip(panels, texts, strict=True))
 
 
 class Commands(typer.Typer):
@@ -243,8 +239,7 @@ class Commands(typer.Typer):
         return super().command(name, cls=cls, **settings)
 
 
-def write_panels(formatter: Any, rows: Iterable[tuple[str, tuple[str, str] | None]]) -> None:
-    """Write (panel, (name, help)) rows as one section per panel, in order of appearance."""
+def _write_panels(formatter: Any, rows: Iterable[tuple[str, tuple[str, str] | None]]) -> None:
     panels: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
     for panel, record in rows:
         if record is not None:
@@ -295,7 +290,9 @@ def taking(
             with value if is_open else nullcontext(value) as opened:
                 return command(opened, **options)
 
-        return standing_for(command, run, [*parameters, *options_of(command, after=1)])
+        run.__name__, run.__doc__ = command.__name__, command.__doc__
+        run.__module__ = command.__module__
+        return with_options(run, [*parameters, *options_of(command, after=1)])
 
     return decorate
 
@@ -325,12 +322,3 @@ def with_options(function: Callable[..., R], options: Iterable[Parameter]) -> Ca
     function.__signature__ = inspect.Signature(named)  # type: ignore[attr-defined]
     function.__annotations__ = {one.name: one.annotation for one in named}
     return function
-
-
-def standing_for(
-    command: Callable[..., object], run: Callable[..., R], options: Iterable[Parameter]
-) -> Callable[..., R]:
-    """Give `run` the name and help of a command, and other options."""
-    run.__name__, run.__doc__ = command.__name__, command.__doc__
-    run.__module__ = command.__module__
-    return with_options(run, options)

@@ -119,11 +119,7 @@ def print_table(
     narrow: bool = False,
     **settings: Any,
 ) -> None:
-    """Print rows under titles; those of `text` are words, all others numbers, to the right.
-
-    None among the rows draws a line. A table that does not fit is set without frames, then with
-    titles on several lines and, where that is not enough, wider than the terminal.
-    """
+    """Print rows under titles; None draws a line, columns of `text` are words. Nothing is cut."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.measure import Measurement
@@ -346,10 +342,7 @@ def make_folder(path: Path) -> None:
 def draw(
     out: Path | None, figure: Callable[[], Figure], page: Callable[[], str] | None = None
 ) -> None:
-    """Write a figure, or a page where the file's name says so, if there is a file to write.
-
-    A figure whose name ends in `-dark` is for dark pages.
-    """
+    """Write a figure, for dark pages if its name ends in -dark, or a page, if there is a file."""
     if out is None:
         return
     from ..figures.charts import DARK_ENDING
@@ -370,11 +363,7 @@ def write_out(
     *,
     names: Sequence[str] = (),
 ) -> None:
-    """Write a result as the name of the file says: as LaTeX table, figure or page.
-
-    `figure`: a function with the keyword `interactive`. `names`: columns that papers have, by
-    default all; those without a number are left out.
-    """
+    """Write a result as LaTeX table of the columns `names`, as interactive page or as figure."""
     if out is None:
         return
     if out.suffix.lower() in LATEX:

@@ -209,52 +209,39 @@ class Chosen:
 def takes_policies(
     *default: str, several: bool = True, saved: Saved = "refused"
 ) -> Callable[[Callable[Concatenate[Chosen, ...], R]], Callable[..., R]]:
-    """Give a command its policies: those of `default` unless others are named.
-
-    saved: what a solution file in place of a problem gives: the prices, or the policy too.
-    """
+    """Give a command its policies; `saved`: what it takes of a solution file."""
 
     def choose(
         source: Source, policy: list[str] | None, ties: problems.TieRule, tol: float
     ) -> Chosen:
+        settings: dict[str, Any] = {"ties": ties, "fixed_solution": source.solution}
         if saved == "policy" and source.solution is not None:
-            return _as_saved(source, policy, tol)
+            if policy is not None:
+                rule = "has its policy, DeCo at its prices: no --policy"
+                raise typer.BadParameter(f"a solution file {rule}")
+            settings["ties"] = source.ties
+            return Chosen(context_of(source.problem, tol, **settings), (PAPER_POLICY,))
         serving = policies.serving(source.problem, default)
-        names = (serving or default) if policy is None else _listed(policy)
+        names = serving or default
+        if policy is not None:
+            listed = (name.strip() for text in policy for name in text.split(","))
+            names = tuple(dict.fromkeys(listed))
         if not several and len(names) > 1:
             raise typer.BadParameter(f"--policy: {', '.join(names)}: give one policy")
         policies.check_policies(names)
         tunes = policy is None and source.problem.stages > QUICK_STAGES
         if tunes and any(policies.policy_class(name).is_tuned for name in names):
             note(f"picking a policy and tuning it; --policy {PAPER_POLICY} starts at once")
-        context = context_of(source.problem, tol, ties=ties, fixed_solution=source.solution)
-        return Chosen(context, names, source.design)
+        return Chosen(context_of(source.problem, tol, **settings), names, source.design)
 
+    many = ("NAME,...", "Policies, separated by commas.")
+    named = shown(*(many if several else ("NAME", "Policy.")), show_default=", ".join(default))
     extra = [
         option("source", Source),
-        option("policy", _policy_option(default, several)),
+        option("policy", Annotated[list[str] | None, named]),
         option("ties", Ties, DEFAULT_TIES),
         option("tol", Tolerance, 1e-4),
     ]
     source = from_problem if saved == "refused" else from_problem_or_solution
     make: Callable[..., Chosen] = taking(source)(with_options(choose, extra))
     return taking(make)
-
-
-def _policy_option(default: tuple[str, ...], several: bool) -> Any:
-    text = "Policies, separated by commas." if several else "Policy."
-    metavar = "NAME,..." if several else "NAME"
-    return Annotated[
-        list[str] | None, shown(metavar, text, "--policy", show_default=", ".join(default))
-    ]
-
-
-def _as_saved(source: Source, policy: list[str] | None, tol: float) -> Chosen:
-    if policy is not None:
-        raise typer.BadParameter("a solution file has its policy, DeCo at its prices: no --policy")
-    context = context_of(source.problem, tol, ties=source.ties, fixed_solution=source.solution)
-    return Chosen(context, (PAPER_POLICY,))
-
-
-def _listed(texts: list[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(name.strip() for text in texts for name in text.split(",")))

@@ -39,45 +39,41 @@ def recommend(
 
     With a saved solution, DeCo decides. With several policies, --json has a list under "results".
     """
-    observed = _observed(
-        chosen.context.problem,
-        state,
-        data,
-        arm_column=arm_column,
-        outcome_column=outcome_column,
-        good_column=good_column,
-        pulls_column=pulls_column,
-    )
+    if (state is None) == (data is None):
+        raise typer.BadParameter("give the observations by --state or by --data, one of them")
+    observed: problems.State | str = state or ""
+    if data is not None:
+        observed = problems.read_outcomes(
+            chosen.context.problem,
+            data,
+            arm_column=arm_column,
+            outcome_column=outcome_column,
+            good_column=good_column,
+            pulls_column=pulls_column,
+        )
     recommendations = policies.recommend_each(chosen.context, chosen.policies, observed, rng=seed)
     print_results(
         recommendations, as_json, print_recommendation, interrupted=chosen.context.interrupted
     )
 
 
-def _observed(
-    problem: problems.Problem, state: str | None, data: Path | None, **columns: str
-) -> problems.State | str:
-    if state is not None and data is None:
-        return state
-    if data is not None and state is None:
-        return problems.read_outcomes(problem, data, **columns)
-    raise typer.BadParameter("give the observations by --state or by --data, one of them")
-
-
 def print_recommendation(result: policies.Recommendation) -> None:
     """Print the recommendation and a table of arms, best index first."""
+    from ..problem.models.base import rounded
+
     what = "the deployment" if result.deploy else "a pull"
     price = "" if result.price is None else f", price of {what} {digits(result.price)}"
     parts = [name for name in PARTS if any(getattr(arm, name) is not None for arm in result.arms)]
     ranked = sorted(result.arms, key=lambda arm: (arm.name not in result.chosen, -_rank(arm)))
 
     def row(arm: ArmReport) -> list[str]:
-        return [
-            ">" if arm.name in result.chosen else "",
-            arm.name,
-            *_counts_and_posterior(arm),
-            *(digits(getattr(arm, name)) for name in parts),
-        ]
+        if arm.good is None or arm.bad is None:
+            belief = [rounded(str(arm.seen)), str(arm.posterior)]
+        else:
+            counts = f"{arm.good}/{arm.good + arm.bad}"
+            belief = [counts, f"Beta({arm.posterior_good:g}, {arm.posterior_bad:g})"]
+        mark = ">" if arm.name in result.chosen else ""
+        return [mark, arm.name, *belief, *(digits(getattr(arm, name)) for name in parts)]
 
     binary = all(arm.posterior is None for arm in result.arms)
     heading = "good/pulls" if binary else "observed"
@@ -92,15 +88,6 @@ def print_recommendation(result: policies.Recommendation) -> None:
         pulled = [f"{name} {pulls[name]}" for name in pulled]
     text = ", ".join(pulled) or "nothing that can be paid for is worth a pull"
     print(("deploy: " if result.deploy else "pull: ") + text)
-
-
-def _counts_and_posterior(arm: ArmReport) -> tuple[str, str]:
-    from ..problem.models.base import rounded
-
-    if arm.good is None or arm.bad is None:
-        return rounded(str(arm.seen)), str(arm.posterior)
-    text = f"Beta({arm.posterior_good:g}, {arm.posterior_bad:g})"
-    return f"{arm.good}/{arm.good + arm.bad}", text
 
 
 def _rank(arm: ArmReport) -> float:
@@ -134,11 +121,10 @@ def index(
     result = policies.indices_of_arm(
         chosen.context, chosen.policies, arm, stage=stage, good=good, bad=bad, state=state
     )
-    print_results(result, as_json, print_index)
+    print_results(result, as_json, _print_index)
 
 
-def print_index(result: policies.ArmIndex) -> None:
-    """Print the index and its parts."""
+def _print_index(result: policies.ArmIndex) -> None:
     counts = f"{result.good} good, {result.bad} bad" if result.good is not None else result.state
     print(
         f"{result.policy} index of {result.arm} at stage {result.stage} with {counts}: "

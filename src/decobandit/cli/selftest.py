@@ -93,8 +93,7 @@ def check_optima() -> Iterator[Check]:
         yield Check("optimum", what, BY_RECURSION, plain.value(problem), value, EXACT)
 
 
-def check_dual() -> Iterator[Check]:
-    """Check both bounds on the dual minimum, and the upper bound on the optimum."""
+def _check_dual() -> Iterator[Check]:
     for problem, name in (
         (odd_problem(), "three different arms, 5 pulls"),
         (Problem.uniform(arms=5, horizon=10), "5 arms, 10 pulls"),
@@ -111,8 +110,7 @@ def check_dual() -> Iterator[Check]:
         yield Check("dual", f"upper {what}", "the exact optimum", best, upper, EXACT, "at least")
 
 
-def check_indices() -> Iterator[Check]:
-    """Check finite-horizon Gittins indices."""
+def _check_indices() -> Iterator[Check]:
     for good, bad, left in ((1, 1, 10), (2, 1, 20), (1, 3, 15), (2.5, 0.5, 12)):
         problem = Problem.uniform(arms=1, horizon=left, prior=BetaBernoulli(good, bad))
         index = policies.FhGittinsPolicy(problem).arm_index(0, 0, (0, 0)).index
@@ -121,8 +119,7 @@ def check_indices() -> Iterator[Check]:
         yield Check("index", what, "bisection on stopping, plain Python", expected, index, 1e-8)
 
 
-def check_values() -> Iterator[Check]:
-    """Check exact and simulated values of policies."""
+def _check_values() -> Iterator[Check]:
     problem = Problem.uniform(arms=3, horizon=6)
     names = ["deco", "fh-gittins", "greedy", "ucb1"]
     played = simulation.simulate(problem, names, draws=2000, per_draw=2, rng=20, ties=TIES)
@@ -143,8 +140,7 @@ def _choice(policy: policies.Policy, stage: int, state: plain.State) -> tuple[in
     return policy.select(stage, State.of_counts(good, bad))
 
 
-def check_chances() -> Iterator[Check]:
-    """Check the probabilities of Thompson sampling by SciPy's quadrature."""
+def _check_chances() -> Iterator[Check]:
     from scipy.integrate import quad
     from scipy.stats import beta
 
@@ -163,8 +159,7 @@ def check_chances() -> Iterator[Check]:
         yield Check("Thompson", what, "SciPy's quad", expected, probabilities[k], 1e-9)
 
 
-def check_bounds() -> Iterator[Check]:
-    """Check that the information bound is not below the optimum."""
+def _check_bounds() -> Iterator[Check]:
     kinds = ("lagrangian", "trivial", "information")
     for arms, horizon in ((2, 10), (3, 8)):
         problem = Problem.uniform(arms=arms, horizon=horizon)
@@ -221,7 +216,7 @@ def _edit(file: Path, *, flip: bool) -> list[str]:
 
 
 CHECKS: tuple[Checks, ...] = (
-    *(check_optima, check_dual, check_indices, check_values, check_chances, check_bounds),
+    *(check_optima, _check_dual, _check_indices, _check_values, _check_chances, _check_bounds),
 )
 
 

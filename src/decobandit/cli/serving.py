@@ -50,7 +50,11 @@ def serve(
     from ..server.observation import set_up_log
 
     if not is_loopback(host):
-        _check_open(host, no_auth, allow_host)
+        if no_auth:
+            rule = "can be reached from elsewhere; use it with --host 127.0.0.1"
+            raise typer.BadParameter(f"--no-auth: {host} {rule}")
+        if not allow_host:
+            say("browsers elsewhere need a name that this server answers to: --allow-host NAME")
     key = None if signing_key is None else private_key(signing_key)
     with trials.open_store(db) as store, listen(host, port) as listening:
         limits = Limits(rate=rate, burst=2 * rate, stale_after=stale_after)
@@ -71,16 +75,6 @@ def serve(
         server = make_server(app, ready=lambda: _ready(url), limits=limits, loop="auto")
         app.state.metrics.watch_connections(lambda: len(server.server_state.connections))
         server.run(sockets=[listening])
-
-
-def _check_open(host: str, no_auth: bool, allow_host: list[str] | None) -> None:
-    """Refuse, or advise on, what does not go with a server that others can reach."""
-    if no_auth:
-        raise typer.BadParameter(
-            f"--no-auth: {host} can be reached from elsewhere; use it with --host 127.0.0.1"
-        )
-    if not allow_host:
-        say("browsers elsewhere need a name that this server answers to: --allow-host NAME")
 
 
 def _ready(url: str) -> None:

@@ -8,13 +8,12 @@ from collections import Counter
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from .. import arm, bounds, evaluation, figures, joint, policies, prices, simulation, support
 from .. import problem as problems
-from ..support.errors import InvalidFile
 from .options import AsJson, Workers, shown
 from .output import check_writable, end_with, make_folder, print_result, print_table, say, written
 from .problem_options import context_of
@@ -22,7 +21,6 @@ from .problem_options import context_of
 if TYPE_CHECKING:
     from .selftest import Selftest
 
-Part: TypeAlias = Callable[[], None]
 LEFT = (
     "batches, several pulls per stage, non-binary outcomes, terminal rewards and rarer policies "
     "are compiled on first use; deco warmup --all compiles them now"
@@ -58,8 +56,7 @@ def _equal(arms: int, horizon: int = 4, **more: Any) -> problems.Problem:
     return problems.Problem.uniform(arms=arms, horizon=horizon, **more)
 
 
-def prices_and_deco() -> None:
-    """Compile the dual, short and long, and DeCo."""
+def _prices_and_deco() -> None:
     solution = prices.solve(_equal(2))
     prices.dual_value(solution.problem, solution.prices)
     deco = policies.make_policy(solution.problem, "deco", solution=solution)
@@ -67,8 +64,7 @@ def prices_and_deco() -> None:
     prices.solve(_equal(2, 110))
 
 
-def smoothed_dual() -> None:
-    """Compile the smoothed dual."""
+def _smoothed_dual() -> None:
     import numpy as np
 
     from ..prices.band_market import band_market
@@ -78,8 +74,7 @@ def smoothed_dual() -> None:
     smooth.clear()
 
 
-def optima_and_gittins() -> None:
-    """Compile exact optima, FH-Gittins and their values."""
+def _optima_and_gittins() -> None:
     import numpy as np
 
     a = problems.Arm(name="a", prior=problems.BetaBernoulli(2, 1))
@@ -91,19 +86,13 @@ def optima_and_gittins() -> None:
     joint.start_optimum(_equal(3), 2, np.zeros(1), lambda group, n: np.zeros((1, n + 1)))
 
 
-def several_pulls() -> None:
-    """Compile Thompson sampling with several pulls per stage."""
-    simulation.simulate(_equal(3, pulls_per_stage=2), ["thompson"], draws=2)
-
-
-def default_policy() -> None:
-    """Compile the calibrated index and its price path."""
+def _default_policy() -> None:
     for arms in (2, 3):
         evaluation.evaluate(_equal(arms), policies.DEFAULT_POLICY)
+    bounds.bound(_equal(3), draws=2, kinds=("information",))
 
 
-def calibrated_states() -> None:
-    """Compile calibrated indices: short, long, with a tick, with terminal rewards."""
+def _calibrated_states() -> None:
     knots = arm.KnotCalibration(_equal(1))
     knots.index(0, 0, 0, 0)
     knots.stage_index(0)
@@ -121,13 +110,7 @@ def calibrated_states() -> None:
             policy.stage_index(0)
 
 
-def information_bounds() -> None:
-    """Compile the information bound."""
-    bounds.bound(_equal(3), draws=2, kinds=("information",))
-
-
-def simulated_policies() -> None:
-    """Compile the usual policies, a Thompson draw and the gap."""
+def _simulated_policies() -> None:
     import numpy as np
 
     thompson = policies.make_policy(_equal(2), "thompson")
@@ -137,29 +120,26 @@ def simulated_policies() -> None:
     bounds.gap(_equal(2), "deco", method="simulated", draws=10)
 
 
-def episodes_and_markets() -> None:
-    """Compile an episode and the market."""
+def _episodes_and_markets() -> None:
     context = policies.Context(_equal(2))
     bounds.follow_by_name(context, "deco")
     prices.demand(context.solution)
 
 
-def rarer_policies() -> None:
-    """Compile every other policy."""
+def _rarer_policies() -> None:
     names = policies.serving(_equal(2), policies.POLICIES)
     simulation.simulate(_equal(2), names, draws=2, per_draw=1)
     policies.KlUcbPolicy(_equal(1, 110)).stage_index(100)
+    simulation.simulate(_equal(3, pulls_per_stage=2), ["thompson"], draws=2)
 
 
-def batches() -> None:
-    """Compile batch policies and the batch dual on a grid."""
+def _batches() -> None:
     problem = _equal(2, 2, pulls_per_stage=4, unit=2, repeat=True)
     simulation.simulate(problem, policies.serving(problem, policies.POLICIES), draws=2)
     prices.solve(_equal(2, 2, pulls_per_stage=32, repeat=True), grid=8)
 
 
-def chances_of_the_best() -> None:
-    """Compile posterior probabilities: best, better than control, equivalent."""
+def _chances_of_the_best() -> None:
     from ..policies.comparison import BetaComparison
 
     states = problems.States.of_counts(_equal(2), [[1, 2]], [[1, 0]])
@@ -171,8 +151,7 @@ def chances_of_the_best() -> None:
     policies.FhGittinsPolicy(_equal(2)).probabilities(3, states)
 
 
-def other_outcomes() -> None:
-    """Compile non-binary outcomes: prices, policies, an episode, batches."""
+def _other_outcomes() -> None:
     prior, reward = problems.DirichletCategorical((1, 2, 1)), problems.Reward(values=(0, 1, 3))
     classes = problems.Arm(name="in classes", prior=prior, reward=reward)
     measured = problems.Arm(name="measured", prior=problems.NormalNormal(1, 1), noise_sd=1)
@@ -191,8 +170,7 @@ def other_outcomes() -> None:
     bounds.follow_by_name(policies.Context(problems.Problem(arms=(markov,), horizon=2)), "deco")
 
 
-def arms_that_move_at_rest() -> None:
-    """Compile restless arms: prices, policies, an episode, exact values."""
+def _arms_that_move_at_rest() -> None:
     wear = problems.Chain([[0.9, 0.1], [0, 1]], [[1, 0], [1, 0]], [1, 0], [0.5, -0.5])
     problem = problems.Problem.uniform(3, 3, prior=wear)
     prices.solve(problem)
@@ -200,21 +178,20 @@ def arms_that_move_at_rest() -> None:
     evaluation.evaluate(problem, "deco")
 
 
-def shared_resources() -> None:
-    """Compile prices and policies of arms that share resources or a budget."""
+def _shared_resources() -> None:
     arms = tuple(problems.Arm(name=name, uses={"bed": 1}) for name in "abc")
     problem = problems.Problem(arms=arms, horizon=3, resources={"bed": 2})
     prices.solve(problem, tol=1e-7)
     simulation.simulate(problem, ["deco", "thompson"], draws=2)
 
 
-EVERYDAY: tuple[Part, ...] = (
-    *(prices_and_deco, optima_and_gittins, chances_of_the_best, simulated_policies),
-    *(episodes_and_markets, information_bounds, default_policy, smoothed_dual),
+EVERYDAY: tuple[Callable[[], None], ...] = (
+    *(_prices_and_deco, _optima_and_gittins, _chances_of_the_best, _simulated_policies),
+    *(_episodes_and_markets, _default_policy, _smoothed_dual),
 )
-RARER: tuple[Part, ...] = (
-    *(batches, other_outcomes, several_pulls, rarer_policies, calibrated_states),
-    *(arms_that_move_at_rest, shared_resources),
+RARER: tuple[Callable[[], None], ...] = (
+    *(_batches, _other_outcomes, _rarer_policies, _calibrated_states),
+    *(_arms_that_move_at_rest, _shared_resources),
 )
 
 
@@ -235,7 +212,7 @@ def docs(
     paths = [(package / name).resolve() for name in MANUALS]
     page = next((path for path in paths if path.exists()), None)
     if page is None:
-        raise InvalidFile("the manual is not part of this installation")
+        raise support.InvalidFile("the manual is not part of this installation")
     if browse:
         typer.launch(str(page))
     print(page)

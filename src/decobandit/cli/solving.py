@@ -74,8 +74,16 @@ def print_solution(solution: prices.DualSolution) -> None:
     rows.append(("backward passes", str(solution.oracle_calls)))
     rows.append(("seconds, without compiling", f"{solution.seconds:.2f}"))
     print_table(solution.problem.described(), ["", "value"], rows, text=[""], min_width=50)
-    if solution.problem.resources is not None:
-        print_resource_prices(solution)
+    if solution.resource_prices is not None:
+        names = list(solution.problem.resources or ())
+        last_stage = solution.problem.horizon - 1
+        steps = min(last_stage, MOST_STAGES - 1)
+        lines = []
+        for stage in sorted({round(i * last_stage / max(steps, 1)) for i in range(steps + 1)}):
+            pull = solution.multipliers[stage] / solution.problem.unit
+            prices_of_stage = (pull, *solution.resource_prices[stage])
+            lines.append([str(stage), *(f"{price:.6f}" for price in prices_of_stage)])
+        print_table("prices", ["stage", "a pull", *names], lines)
     if solution.grid:
         if solution.search_gap is not None:
             print(f"on this grid the prices are the best to a gap of {solution.search_gap:.1e};")
@@ -91,29 +99,12 @@ def print_solution(solution: prices.DualSolution) -> None:
         print(solution.stopped)
 
 
-def print_resource_prices(solution: prices.DualSolution) -> None:
-    """Print the prices of some stages, evenly spaced: of a pull and of every resource."""
-    assert solution.resource_prices is not None
-    names = list(solution.problem.resources or ())
-    horizon = solution.problem.horizon
-    stages = sorted({round(i * (horizon - 1) / (MOST_STAGES - 1)) for i in range(MOST_STAGES)})
-    rows = []
-    for stage in stages if horizon > MOST_STAGES else range(horizon):
-        pull = solution.multipliers[stage] / solution.problem.unit
-        resources = solution.resource_prices[stage]
-        rows.append([str(stage), *(f"{price:.6f}" for price in (pull, *resources))])
-    print_table("prices", ["stage", "a pull", *names], rows)
-
-
 # -- `deco certify`: a bound that anybody can check ------------------------------------------------
 
 
 @takes_problem
 def certify(
-    problem: problems.Problem,
-    out: OutCertificate,
-    tol: Tolerance = 1e-4,
-    grid: Grid = None,
+    problem: problems.Problem, out: OutCertificate, tol: Tolerance = 1e-4, grid: Grid = None
 ) -> None:
     """Write a certificate of the upper bound, to be checked anywhere."""
     refuse_segments(problem, out=out)
@@ -132,13 +123,8 @@ def optimum(problem: problems.Problem, as_json: AsJson = False) -> None:
     """Compute the exact optimum by dynamic programming."""
     with support.show_progress() as report:
         result = joint.optimum(problem, progress=report)
-    print_result(result, as_json, print_optimum)
-
-
-def print_optimum(result: joint.Optimum) -> None:
-    """Print the value and the size of the computation."""
-    print(f"optimum: {result.value:.9f}")
-    print(f"{result.states:,} states, {result.seconds:.2f} s")
+    lines = "optimum: {0.value:.9f}\n{0.states:,} states, {0.seconds:.2f} s"
+    print_result(result, as_json, lambda one: print(lines.format(one)))
 
 
 # -- `deco bound`: upper bounds on the value of any policy -----------------------------------------
@@ -165,12 +151,11 @@ def bound(
         result = bounds.bound(
             problem, tol=tol, draws=draws, rng=seed, weight=weight, progress=report
         )
-    print_result(result, as_json, print_bounds)
+    print_result(result, as_json, _print_bounds)
     write_out(out, result.columns)
 
 
-def print_bounds(result: bounds.Bounds) -> None:
-    """Print a table of all bounds, best first."""
+def _print_bounds(result: bounds.Bounds) -> None:
     tree = result.to_dict()
     notes = {
         "joint": f"all arms together for {tree['exact_stages']} stages, from prices after them",
@@ -221,11 +206,10 @@ def market(
     )
     demand = prices.demand(context.solution)
     draw(out, partial(figures.market_figure, demand), partial(figures.market_page, demand))
-    print_result(demand, as_json, print_market)
+    print_result(demand, as_json, _print_market)
 
 
-def print_market(demand: prices.Demand) -> None:
-    """Print a table."""
+def _print_market(demand: prices.Demand) -> None:
     columns = {
         "price": demand.prices,
         "sold to fresh": demand.sold_fresh,

@@ -7,16 +7,13 @@ from dataclasses import asdict
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
 from .. import figures, studies, support
 from . import INTERRUPTED, options, output
 from .output import print_table
-
-if TYPE_CHECKING:
-    from ..paper.reproduction import Reproduction
 
 BAD_INPUT = 2
 # sums that linear algebra takes on several threads differ in their last digits
@@ -160,16 +157,12 @@ def _print_cells(collected: studies.Collected, rows: list[studies.Row]) -> None:
 
 
 def _print_simulated(name: str, rows: list[studies.Row]) -> None:
+    columns = {"value": "value", "value_se": "± s.e.", "regret": "regret", "upper_bound": "bound"}
     cells = [
-        [
-            row.problem,
-            row.policy,
-            str(row.seed),
-            *(output.fixed(x, 4) for x in (row.value, row.value_se, row.regret, row.upper_bound)),
-        ]
+        [row.problem, row.policy, str(row.seed), *(_fixed(row, key) for key in columns)]
         for row in rows
     ]
-    titles = ["problem", "policy", "seed", "value", "± s.e.", "regret", "bound"]
+    titles = ["problem", "policy", "seed", *columns.values()]
     print_table(name, titles, cells, text=["problem", "policy"])
     print("regret: reward of always pulling the best arms, minus that of the policy;")
     print("its standard error is the value's")
@@ -181,21 +174,20 @@ def _print_designed(rows: list[studies.DesignRow]) -> None:
     titles = ["policy", "seed", "good", "± s.e.", "best share", "select best", "reject", "size"]
     keys = ("value", "value_se", "best_share", "select_best", "reject")
     for line in dict.fromkeys(row.line for row in rows):
-        line_rows = [row for row in rows if row.line == line]
-        truth = line_rows[0].truth.replace(" ", ", ")
+        of_line = [row for row in rows if row.line == line]
         cells = [
-            [
-                row.policy,
-                str(row.seed),
-                *(output.fixed(getattr(row, key), 4) for key in keys),
-                output.fixed(row.size, 2),
-            ]
-            for row in line_rows
+            [row.policy, str(row.seed), *(_fixed(row, key) for key in keys), f"{row.size:.2f}"]
+            for row in of_line
         ]
-        print_table(f"{line}: {truth}", titles, cells, text=["policy"])
+        title = f"{line}: {of_line[0].truth.replace(' ', ', ')}"
+        print_table(title, titles, cells, text=["policy"])
     print("reject: some arm is declared better than control; without a control arm, best")
     print("select best: a best arm has the largest posterior mean at the end")
     print("where the error is 0, numbers are exact; --csv and --json have all of them")
+
+
+def _fixed(row: studies.Row, key: str) -> str:
+    return output.fixed(getattr(row, key), 4)
 
 
 # -- `deco reproduce`: the paper's results, computed again -----------------------------------------
@@ -234,10 +226,5 @@ def reproduce(
     except Interrupted as stopped:
         output.say(f"interrupted: {stopped}; the same command goes on")
         raise typer.Exit(INTERRUPTED) from None
-    output.print_result(reproduction, as_json, print_reproduction)
-
-
-def print_reproduction(reproduction: Reproduction) -> None:
-    """Print where the page is."""
-    parts = ", ".join(reproduction.parts)
-    print(f"{reproduction.page}: {parts}, scale {reproduction.scale}; data and figures beside it")
+    done = f"{', '.join(reproduction.parts)}, scale {scale}; data and figures beside it"
+    output.print_result(reproduction, as_json, lambda one: print(f"{one.page}: {done}"))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
+from functools import partial
 from hashlib import sha256
 from inspect import Parameter
 from pathlib import Path
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 trial = Commands(name="trial", help="Run a trial: ask for an arm, record its outcome.")
 arm = Commands(name="arm", help="Let arms join or leave a running trial.")
 
+DB = option("db", Db)
+
 # -- how commands open a database and a trial ------------------------------------------------------
 
 TrialName = Annotated[str, argument("TRIAL", "Name or id of the trial.")]
@@ -67,23 +70,13 @@ def check_database(db: str | None) -> None:
 
 
 @contextmanager
-def database(db: str | None, *, existing: bool = False) -> Iterator[Store]:
+def database(db: Db = None, *, existing: bool = False) -> Iterator[Store]:
     """Open the database of trials."""
     check_database(db)
     from ..trials import open_store
 
     with open_store(db, existing=existing) as store:
         yield store
-
-
-def any_database(db: Db = None) -> AbstractContextManager[Store]:
-    """Open the database; create it if missing."""
-    return database(db)
-
-
-def existing_database(db: Db = None) -> AbstractContextManager[Store]:
-    """Open an existing database."""
-    return database(db, existing=True)
 
 
 @contextmanager
@@ -95,8 +88,8 @@ def opened(trial: TrialName, allow_policy: AllowPolicy = None, db: Db = None) ->
         yield open_trial(trial, db=store)
 
 
-makes_store = options.taking(any_database)
-takes_store = options.taking(existing_database)
+makes_store = options.taking(options.with_options(partial(database), [DB]))
+takes_store = options.taking(options.with_options(partial(database, existing=True), [DB]))
 takes_trial = options.taking(opened)
 
 
@@ -166,8 +159,7 @@ def _number(text: str) -> Any:
 
 
 def _limit(least: int, text: str) -> Any:
-    default = f"half the slots, at least {least}"
-    return shown("N", text, show_default=default)
+    return shown("N", text, show_default=f"half the slots, at least {least}")
 
 
 @trial.command()
@@ -211,23 +203,20 @@ def new(
             context, policy=chosen.policy, seed=new.seed, bound=bound, rules=chosen.rules
         )
         trial = new.create(settings)
-        if as_json:
-            print_json(_plan(trial, store))
-        else:
+        if not as_json:
             _print_plan(trial, db)
-
-
-def _plan(trial: Trial, store: Store) -> dict[str, Any]:
-    return {
-        "id": trial.id,
-        "name": trial.name,
-        "policy": trial.policy,
-        "horizon": trial.problem.horizon,
-        "upper_bound": trial.settings.upper_bound,
-        **trial.settings.best_bound_fields,
-        "seed": trial.settings.seed,
-        "db": str(store.url),
-    }
+            return
+        tree = {
+            "id": trial.id,
+            "name": trial.name,
+            "policy": trial.policy,
+            "horizon": trial.problem.horizon,
+            "upper_bound": trial.settings.upper_bound,
+            **trial.settings.best_bound_fields,
+            "seed": trial.settings.seed,
+            "db": str(store.url),
+        }
+        print_json(tree)
 
 
 def _print_plan(trial: Trial, db: str | None) -> None:
@@ -408,10 +397,7 @@ def status(here: Trial, stale_after: StaleAfter = 72.0, as_json: AsJson = False)
 
 
 @takes_trial
-def certify(
-    here: Trial,
-    out: options.OutCertificate,
-) -> None:
+def certify(here: Trial, out: options.OutCertificate) -> None:
     """Write the certificate of the bound that the log keeps."""
     tree = here.certificate
     if tree is None:
@@ -610,7 +596,14 @@ def _print_status(status: Status, stale: Mapping[str, str]) -> None:
         what = "joined" if change.kind == "arm_added" else "left"
         why = change.reason if change.policy is None else f"{change.reason}; now {change.policy}"
         print(f"{change.arm} {what} at stage {change.stage} (by {change.by}): {why}")
-    _print_cancellations(status)
+    for row in status.cancellations:
+        print(f"cancelled: {row.count} of {row.arm} by {row.by}: {'; '.join(row.reasons)}")
+    limits = status.limits
+    if limits.open is not None and limits.cancelled is not None:
+        print(
+            f"limits: {sum(arm.open for arm in status.arms)} of {limits.open} pending, "
+            f"{status.cancelled} of {limits.cancelled} cancelled"
+        )
     _print_outlook(status)
 
 
@@ -648,17 +641,6 @@ def _print_status_arms(title: str, status: Status | SegmentStatus) -> None:
         text=["", "arm", "code"],
     )
     print_left_out(len(ranked))
-
-
-def _print_cancellations(status: Status) -> None:
-    for row in status.cancellations:
-        print(f"cancelled: {row.count} of {row.arm} by {row.by}: {'; '.join(row.reasons)}")
-    limits = status.limits
-    if limits.open is not None and limits.cancelled is not None:
-        print(
-            f"limits: {sum(arm.open for arm in status.arms)} of {limits.open} pending, "
-            f"{status.cancelled} of {limits.cancelled} cancelled"
-        )
 
 
 def _print_outlook(status: Status) -> None:

@@ -95,7 +95,12 @@ def verify(
 ) -> None:
     """Verify trials, access log and tokens; exit code 1 if damaged."""
     _check_one(trial, file)
-    signed = _given_checkpoint(checkpoint, signer)
+    signed = None
+    if checkpoint is not None:
+        if signer is None:
+            raise typer.BadParameter("--checkpoint: give the --public-key that it is signed by")
+        note = checkpoint.read_text(encoding="utf-8", errors="replace")
+        signed = (note, public_key(signer))
     checks, compared, people = _checks(trial, file, head, db, signed)
     results = [check.result() for check in checks]
     if head is not None and len(results) != 1:
@@ -142,14 +147,6 @@ def replay(
 def _check_one(trial: str | None, file: Path | None) -> None:
     if file is not None and trial is not None:
         raise typer.BadParameter("give a trial, or --export and a file, not both")
-
-
-def _given_checkpoint(file: Path | None, signer: str | None) -> Given | None:
-    if file is None:
-        return None
-    if signer is None:
-        raise typer.BadParameter("--checkpoint: give the --public-key that it is signed by")
-    return file.read_text(encoding="utf-8", errors="replace"), public_key(signer)
 
 
 def _checks(

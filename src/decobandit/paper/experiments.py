@@ -155,10 +155,7 @@ class PublishedRow:
 
 @dataclass(frozen=True)
 class PublishedDesign:
-    """A number of a design or of restless arms.
-
-    `error` is its standard error, 0 where it is exact to `within`.
-    """
+    """A number of a design or of restless arms; `error` is 0 where it is exact to `within`."""
 
     case: str
     source: str

@@ -39,12 +39,8 @@ def expected_reward(arm: Arm, stage: int, n: int, g: int) -> float:
 
 
 def value(problem: Problem, choose: Callable[[int, State], tuple[int, ...]] | None = None) -> float:
-    """Return the value of a policy, or the optimum, by recursion over all states.
-
-    choose(stage, state) gives the arms to pull; without it, the best are taken.
-    """
-    arms = range(problem.n_arms)
-    ways = list(combinations(arms, problem.pulls_per_stage))
+    """Return the value of choose(stage, state), the arms to pull, or the optimum."""
+    ways = list(combinations(range(problem.n_arms), problem.pulls_per_stage))
 
     @cache
     def rest(stage: int, state: State) -> float:
@@ -89,11 +85,7 @@ class LinearProgram(NamedTuple):
 
 
 def linear_program(problem: Problem) -> LinearProgram:
-    """Return the program over occupations of good and bad arms, or of chains.
-
-    x[group, stage, state, action]: expected number of arms that rest, or are pulled. They move by
-    the posterior or as the chain does; the pulls of a stage are as many as there are, on average.
-    """
+    """Return the program over x[group, stage, state, action]: expected numbers of arms."""
     from scipy.sparse import coo_array
 
     T, rows = problem.horizon, dict[tuple[int, int, ArmState], int]()
@@ -167,11 +159,7 @@ def chain_arrays(problem: Problem, group: Group) -> tuple[Floats, Floats, Floats
 
 
 def stopping_index(good: float, bad: float, rewards: tuple[float, ...]) -> float:
-    """Return the Gittins index of Beta(good, bad) by bisection.
-
-    The certain reward per pull, paid by the same stages, at which starting and never starting
-    are worth the same.
-    """
+    """Return the Gittins index by bisection on a certain reward for which stopping is even."""
 
     def worth(charge: float) -> float:
         @cache

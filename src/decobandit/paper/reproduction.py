@@ -55,10 +55,7 @@ def reproduce(
     *,
     workers: int | None = None,
 ) -> Reproduction:
-    """Compute the parts, write their data and figures, and the page `report.html`.
-
-    What is finished is kept in `folder`/cells and not computed again.
-    """
+    """Compute the parts, keep cells in `folder`/cells, write data, figures and `report.html`."""
     done: dict[str, Part] = {}
     for name, compute in PARTS.items():
         if name in parts:

@@ -19,17 +19,7 @@ from ..policies import Context, make_policies
 from ..policies.calibrated import MOST_STATES
 from ..problem import Problem
 from ..support import Report, TooLarge
-from .experiments import (
-    Part,
-    PublishedRow,
-    Runs,
-    Section,
-    Table,
-    Task,
-    computed,
-    played,
-    published,
-)
+from .experiments import Part, PublishedRow, Runs, Section, Table, Task, computed, played, published
 
 TOLERANCE = 1e-6  # of the dual
 RUNS = Runs(1000, 10)  # of the simulated values

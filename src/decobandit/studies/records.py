@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import lru_cache
 from pathlib import Path
@@ -75,6 +75,12 @@ def _file_name(value: object) -> str:
     return str(value) if names_a_file(value) else refuse(FILE_NAME_RULE, found=value)
 
 
+# one object for all cells that have the same problem: it may have 100,000 arms
+_shared_problem = lru_cache(maxsize=SHARED_PROBLEMS)(
+    lambda text: problem_from_dict(json.loads(text), source="problem")
+)
+
+
 def _problem(value: object) -> Problem:
     if isinstance(value, Problem):
         return value
@@ -82,12 +88,6 @@ def _problem(value: object) -> Problem:
         return _shared_problem(json.dumps(value, sort_keys=True))
     except ProblemError as error:
         refuse(str(error).removeprefix("problem: "), found=value)
-
-
-@lru_cache(maxsize=SHARED_PROBLEMS)
-def _shared_problem(text: str) -> Problem:
-    """One object for all cells that have the same problem: it may have 100,000 arms."""
-    return problem_from_dict(json.loads(text), source="problem")
 
 
 def rules_and_test(design: Design) -> dict[str, JsonValue]:
@@ -105,10 +105,7 @@ CellDesign = Annotated[Design, PlainSerializer(rules_and_test)]
 
 @dataclass(frozen=True)
 class Record:
-    """Base of what stands in a file: unknown keys are refused, no number is made of a text.
-
-    Keys of designs, LATER, are left out where there is no design: files of others are as ever.
-    """
+    """Base of what stands in a file: unknown keys are refused, empty LATER ones left out."""
 
     __pydantic_config__ = ConfigDict(extra="forbid")
 
@@ -133,10 +130,7 @@ class CellScenario(Record):
 
 @dataclass(frozen=True)
 class Cell(Record):
-    """One policy on one problem with one seed: all that the result depends on.
-
-    With a design, in one of its scenarios: `draws` are trials, of which `per_draw` is 1.
-    """
+    """One policy, problem and seed; with a design also a scenario, and `draws` are trials."""
 
     problem_name: Annotated[FileName, Field(alias="name")]
     problem: CellProblem
@@ -165,7 +159,7 @@ class Cell(Record):
     def __reduce__(self) -> tuple[Callable[[bytes], Cell], tuple[bytes]]:
         # to workers it goes as in its file: equal arms are one entry there, and all cells of a
         # problem share one object again
-        return _cell_from_json, (CELL.dump_json(self, by_alias=True),)
+        return CELL.validate_json, (CELL.dump_json(self, by_alias=True),)
 
 
 @dataclass(frozen=True)
@@ -201,10 +195,6 @@ class CellResult(Record):
 
 
 CELL = TypeAdapter(Cell)
-
-
-def _cell_from_json(text: bytes) -> Cell:
-    return CELL.validate_json(text)
 
 
 @dataclass(frozen=True)
@@ -285,7 +275,7 @@ def write_cell_list(study: Study, folder: Path) -> None:
 def _write(kind: TypeAdapter[File], file: File, path: Path) -> None:
     tree = kind.dump_python(file, by_alias=True)
     text = json.dumps(tree, sort_keys=True, indent=1, ensure_ascii=False, allow_nan=False)
-    write_whole(path, f"{text}\n".encode())
+    write_whole(path, f"{text}\n")
 
 
 def read_cell(path: Path) -> FinishedCell:
@@ -336,31 +326,24 @@ def _read(kind: TypeAdapter[File], path: Path) -> File:
 def _other_settings(there: FinishedCell, cell: Cell, path: Path) -> StudyError:
     """Return what to say of a file that stands where `cell` would go: the first difference."""
     old, new = (
-        {"settings": CELL.dump_python(one, by_alias=True), "version": version}
+        dict(_leaves({"settings": CELL.dump_python(one, by_alias=True), "version": version}))
         for one, version in ((there.cell, there.version), (cell, __version__))
     )
-    different = _difference(old, new, ())
-    assert different is not None
-    place, was, now = different
+    place = next(key for key in sorted({**old, **new}) if old.get(key) != new.get(key))
+    was, now = (_shown(leaves.get(place)) for leaves in (old, new))
     return StudyError(
-        f"{path}: is there with other settings: {'.'.join(place)} is {_shown(was)} in it, "
-        f"{_shown(now)} now; choose another folder with --out, or move the file away"
+        f"{path}: is there with other settings: {place} is {was} in it, {now} now; "
+        "choose another folder with --out, or move the file away"
     )
 
 
-def _difference(
-    there: object, here: object, place: Sequence[str]
-) -> tuple[Sequence[str], object, object] | None:
-    """Return the first place at which two trees differ, and what they have there."""
-    if isinstance(there, dict) and isinstance(here, dict):
-        keys = sorted(there.keys() | here.keys())
-        pairs = [(key, there.get(key), here.get(key)) for key in keys]
-    elif isinstance(there, list) and isinstance(here, list) and len(there) == len(here):
-        pairs = [(str(i), *pair) for i, pair in enumerate(zip(there, here, strict=True))]
+def _leaves(tree: object, place: str = "") -> Iterator[tuple[str, object]]:
+    """Yield the values of a tree by their dotted places."""
+    if isinstance(tree, dict | list):
+        for key, value in tree.items() if isinstance(tree, dict) else enumerate(tree):
+            yield from _leaves(value, f"{place}.{key}" if place else str(key))
     else:
-        return None if there == here else (place, there, here)
-    differences = (_difference(old, new, [*place, key]) for key, old, new in pairs)
-    return next((difference for difference in differences if difference is not None), None)
+        yield place, tree
 
 
 def _shown(value: object) -> str:
@@ -393,19 +376,18 @@ class Row:
     method: str
     version: str
 
+    # what policies are compared on, and by which number
+
     @property
     def line(self) -> str:
-        """The problem on which policies are compared."""
         return self.problem
 
     @property
     def measure(self) -> str:
-        """The quantity by which policies are compared."""
         return "regret"
 
     @property
     def compared(self) -> tuple[float, float] | None:
-        """The number that they are compared by, and its error."""
         if self.regret is None or self.regret_se is None:
             return None
         return self.regret, self.regret_se
@@ -413,10 +395,7 @@ class Row:
 
 @dataclass(frozen=True)
 class DesignRow(Row):
-    """One finished cell of a design: operating characteristics in a scenario.
-
-    `value` are the good outcomes. Lists by arm are text, numbers with blanks between them.
-    """
+    """Operating characteristics in a scenario; lists by arm are numbers with blanks between."""
 
     scenario: str
     truth: str
@@ -453,9 +432,6 @@ class DesignRow(Row):
         return self.value, self.value_se
 
 
-_ROW, _DESIGN_ROW = TypeAdapter(Row), TypeAdapter(DesignRow)
-
-
 def rows_of(finished: Sequence[FinishedCell]) -> list[Row]:
     """One row per finished cell."""
     return [_row(cell) for cell in finished]
@@ -463,6 +439,7 @@ def rows_of(finished: Sequence[FinishedCell]) -> list[Row]:
 
 def _row(finished: FinishedCell) -> Row:
     cell, result, prior = finished.cell, finished.result, finished.cell.truth_prior
+    kind: type[Row] = Row
     values: dict[str, object] = {
         **vars(cell),
         **vars(result),
@@ -474,12 +451,14 @@ def _row(finished: FinishedCell) -> Row:
         "truth_prior_bad": getattr(prior, "bad", None),
         "version": finished.version,
     }
-    if cell.scenario is None or result.characteristics is None:
-        return _ROW.validate_python(values)
-    of_design = {"scenario": cell.scenario.name, "truth": _entry(cell.scenario.truth)}
-    more = dict.fromkeys(field.name for field in fields(DesignRow))
-    more |= {key: _entry(value) for key, value in result.characteristics.items()}
-    return _DESIGN_ROW.validate_python({**more, **values, **of_design})
+    if cell.scenario is not None and result.characteristics is not None:
+        kind = DesignRow
+        more = {key: _entry(value) for key, value in result.characteristics.items()}
+        of_design = {"scenario": cell.scenario.name, "truth": _entry(cell.scenario.truth)}
+        values = {**more, **values, **of_design}
+    return TypeAdapter(kind).validate_python(
+        {one.name: values.get(one.name) for one in fields(kind)}
+    )
 
 
 def _entry(value: object, between: str = " ") -> object:
@@ -490,13 +469,9 @@ def _entry(value: object, between: str = " ") -> object:
 
 
 def save_csv(rows: Sequence[Row], path: Path) -> None:
-    """Write a table as CSV: numbers by repr, so that reading them back is exact."""
-    write_whole(path, csv_text(_kind(rows), rows).encode())
-
-
-def _kind(rows: Sequence[Row]) -> type[Row]:
-    """Return the kind of the rows, which has the columns."""
-    return max(map(type, rows), key=lambda kind: len(fields(kind)), default=Row)
+    """Write a table as CSV, with the columns of the kind that has most."""
+    kind = max(map(type, rows), key=lambda kind: len(fields(kind)), default=Row)
+    write_whole(path, csv_text(kind, rows))
 
 
 def csv_text(kind: type[DataclassInstance], rows: Sequence[DataclassInstance]) -> str:
@@ -520,4 +495,4 @@ def save_markdown(rows: Sequence[Row], path: Path) -> None:
         shown = [f"{cell.value:.3f} ± {cell.value_se:.3f}" if cell else "" for cell in cells]
         name = line.replace("|", "\\|")  # scenarios have any name
         lines.append(f"| {name} | " + " | ".join(shown) + " |")
-    write_whole(path, ("\n".join(lines) + "\n").encode())
+    write_whole(path, "\n".join([*lines, ""]))

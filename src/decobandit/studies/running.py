@@ -22,7 +22,7 @@ from ..designs import characteristics_in
 from ..policies import Context, allow_policy, check_policies, make_policies
 from ..prices import whole_solution
 from ..problem import Problem, TieRule, true_problem
-from ..simulation import PolicyResult, simulate
+from ..simulation import simulate
 from ..support import DecoError, Progress, Report, obeys_workers, silent
 from ..support.frames import Shown
 from .records import (
@@ -80,8 +80,25 @@ def compute(cell: Cell, *, workers: int | None = None) -> CellResult:
         truth_prior=cell.truth_prior,
         true_horizon=cell.true_horizon,
     )
-    best = None if simulated.upper_bound is None else _best_bound(context)
-    return _result(simulated.results[0], best)
+    (result,) = simulated.results
+    estimates = {
+        method: ValueEstimate(value=estimate.value, value_se=estimate.value_se)
+        for method, estimate in result.estimates.by_method.items()
+    }
+    curve = None
+    if result.curve is not None:
+        regret, error = result.curve.regret.tolist(), result.curve.regret_se.tolist()
+        curve = RegretCurve(regret=tuple(regret), regret_se=tuple(error))
+    return CellResult(  # all but the times, which differ from run to run
+        value=result.value,
+        value_se=result.value_se,
+        regret=result.regret,
+        regret_se=result.regret_se,
+        upper_bound=None if simulated.upper_bound is None else _best_bound(context),
+        method=result.estimates.method,
+        estimates=estimates,
+        curve=curve,
+    )
 
 
 @lru_cache(maxsize=8)
@@ -111,30 +128,7 @@ def _designed(context: Context, cell: Cell) -> CellResult:
     )
 
 
-def _result(result: PolicyResult, upper_bound: float | None) -> CellResult:
-    """Return what is kept of a simulation: all but the times, which differ from run to run."""
-    estimates = {
-        method: ValueEstimate(value=estimate.value, value_se=estimate.value_se)
-        for method, estimate in result.estimates.by_method.items()
-    }
-    curve = None
-    if result.curve is not None:
-        regret, error = result.curve.regret.tolist(), result.curve.regret_se.tolist()
-        curve = RegretCurve(regret=tuple(regret), regret_se=tuple(error))
-    return CellResult(
-        value=result.value,
-        value_se=result.value_se,
-        regret=result.regret,
-        regret_se=None if result.regret is None else result.value_se,
-        upper_bound=upper_bound,
-        method=result.estimates.method,
-        estimates=estimates,
-        curve=curve,
-    )
-
-
-def compute_or_fail(cell: Cell, *, workers: int | None = None) -> CellResult | CellFailure:
-    """Return the result of a cell, or the reason why there is none."""
+def _compute_or_fail(cell: Cell, workers: int | None = None) -> CellResult | CellFailure:
     try:
         return compute(cell, workers=workers)
     except (ValueError, MemoryError) as error:
@@ -154,12 +148,7 @@ def _context(problem: Problem, tol: float, ties: TieRule, workers: int | None) -
 
 def here(workers: int | None = None) -> Runner:
     """Cells computed in this process, one after the other."""
-
-    def run(cells: Sequence[Cell]) -> Results:
-        for cell in cells:
-            yield cell, compute_or_fail(cell, workers=workers)
-
-    return run
+    return lambda cells: ((cell, _compute_or_fail(cell, workers)) for cell in cells)
 
 
 @obeys_workers
@@ -268,18 +257,17 @@ class ClusterError(DecoError, code="cluster"):
     """A cluster that cannot be used: one line with its address and the reason."""
 
 
-def worker_version() -> str:
-    """Asked of every worker."""
+def _worker_version() -> str:
     return __version__
 
 
-def compute_there(cell: Cell, workers: int, version: str) -> CellResult | CellFailure:
+def _compute_there(cell: Cell, workers: int, version: str) -> CellResult | CellFailure:
     """Compute a cell on a worker; a late one may have another version than those checked."""
-    if worker_version() != version:
-        raise ClusterError(_other_version("a worker", worker_version(), version))
+    if _worker_version() != version:
+        raise ClusterError(_other_version("a worker", _worker_version(), version))
     if ":" in cell.policy:
         allow_policy(cell.policy)  # the sender has checked it
-    return compute_or_fail(cell, workers=workers)
+    return _compute_or_fail(cell, workers)
 
 
 def on_cluster(address: str, workers: int | None = None) -> Runner:
@@ -303,37 +291,29 @@ def _results(client: Client, address: str, cells: Sequence[Cell], workers: int) 
 
     check_policies({cell.policy for cell in cells}, places=False)
     run = uuid4().hex  # two studies at one scheduler may have cells of the same name
+    settings = {"retries": RETRIES, "pure": False}
     futures = {
         client.submit(
-            compute_there,
-            cell,
-            workers,
-            __version__,
-            key=f"{cell.name}-{run}",
-            retries=RETRIES,
-            pure=False,
+            _compute_there, cell, workers, __version__, key=f"{cell.name}-{run}", **settings
         ): cell
         for cell in cells
     }
     try:
         every = as_completed(list(futures), loop=client.loop, with_results=True, raise_errors=False)
         for future, result in every:
-            yield futures.pop(future), _came_back(result, address)
+            cell = futures.pop(future)
+            if isinstance(result, CellResult | CellFailure):
+                yield cell, result
+            elif isinstance(result, tuple) and not isinstance(result[1], ClusterError):
+                yield cell, CellFailure(f"{type(result[1]).__name__}: {_reason(result[1])}")
+            elif isinstance(result, tuple):  # type, error, traceback
+                raise result[1]
+            else:
+                gone = "the scheduler has gone; finished cells are kept"
+                raise ClusterError(f"{address}: {gone}")
     finally:
         if futures and client.status == "running":
             client.cancel(list(futures))
-
-
-def _came_back(result: object, address: str) -> CellResult | CellFailure:
-    """Return the result of a Dask worker, or its error; an error if nothing came back."""
-    if isinstance(result, CellResult | CellFailure):
-        return result
-    if isinstance(result, tuple):  # type, error, traceback
-        error = result[1]
-        if isinstance(error, ClusterError):
-            raise error
-        return CellFailure(f"{type(error).__name__}: {_reason(error)}")
-    raise ClusterError(f"{address}: the scheduler has gone; finished cells are kept")
 
 
 @contextmanager
@@ -358,7 +338,16 @@ def connected(address: str) -> Iterator[Client]:
             f"{address}: no scheduler answers ({_reason(error)}); start one with 'dask scheduler'"
         ) from None
     with Client(address, timeout=CONNECTION_SECONDS, set_as_default=False) as client:
-        _check_workers(client, address)
+        try:
+            client.wait_for_workers(1, timeout=CONNECTION_SECONDS)
+        except TimeoutError:
+            how = f"start some with 'dask worker {address}'"
+            raise ClusterError(f"{address}: the scheduler has no workers; {how}") from None
+        for worker, version in client.run(_worker_version, on_error="return").items():
+            if isinstance(version, Exception):
+                raise ClusterError(f"{worker}: cannot compute cells: {_reason(version)}")
+            if version != __version__:
+                raise ClusterError(_other_version(worker, str(version), __version__))
         yield client
 
 
@@ -367,20 +356,6 @@ async def _shake_hands(address: str) -> None:
 
     comm = await asyncio.wait_for(connect(address, timeout=CONNECTION_SECONDS), CONNECTION_SECONDS)
     await comm.close()
-
-
-def _check_workers(client: Client, address: str) -> None:
-    try:
-        client.wait_for_workers(1, timeout=CONNECTION_SECONDS)
-    except TimeoutError:
-        raise ClusterError(
-            f"{address}: the scheduler has no workers; start some with 'dask worker {address}'"
-        ) from None
-    for worker, version in client.run(worker_version, on_error="return").items():
-        if isinstance(version, Exception):
-            raise ClusterError(f"{worker}: cannot compute cells: {_reason(version)}")
-        if version != __version__:
-            raise ClusterError(_other_version(worker, str(version), __version__))
 
 
 def _other_version(worker: str, there: str, here: str) -> str:

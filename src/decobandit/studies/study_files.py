@@ -86,7 +86,11 @@ def load_study(path: str | Path) -> Study:
     for i, entry in enumerate(file.problems):
         place = f"{source}: problems[{i}]"
         problem, design = entry.read(path.parent, file.design, place)
-        name = entry.chosen_name(problem)
+        name = entry.name or (
+            f"{problem.n_arms}-arms-horizon-{problem.horizon}"
+            if entry.file is None
+            else Path(entry.file).stem
+        )
         if not names_a_file(name):
             raise StudyError(f"{place}: {name!r} is not allowed as a name; {FILE_NAME_RULE}")
         if name.lower() in taken:
@@ -103,11 +107,9 @@ def _refused_at(place: str) -> Iterator[None]:
     """Put a place of the file before a refusal."""
     try:
         yield
-    except ProblemError as error:  # a validation error, too, that says it in one line
-        raise StudyError(f"{place}{error}") from None
-    except ValidationError as error:
-        raise StudyError(f"{place}{one_line(error)}") from None
     except ValueError as error:
+        if isinstance(error, ValidationError) and not isinstance(error, ProblemError):
+            raise StudyError(f"{place}{one_line(error)}") from None
         raise StudyError(f"{place}{error}") from None
 
 
@@ -166,10 +168,6 @@ def _path(value: object) -> str:
     return str(value) if good else refuse("must be the path of a problem file", found=value)
 
 
-def _table(value: object) -> dict[str, object]:
-    return value if isinstance(value, dict) else refuse("must be a table", found=value)
-
-
 Size = Annotated[int, whole_number(1, 10**9)]
 Seed = Annotated[int, whole_number(0, LARGEST_SEED)]
 
@@ -179,7 +177,7 @@ class _Source(Written):  # type: ignore[explicit-any]  # of pydantic's own
     file: Annotated[str, PlainValidator(_path)] | None = None
 
 
-Tree = Annotated[dict[str, object], PlainValidator(_table)]
+Tree = dict[str, object]
 
 
 class _ProblemEntry(EqualArms, _Source):  # type: ignore[explicit-any]
@@ -198,21 +196,10 @@ class _ProblemEntry(EqualArms, _Source):  # type: ignore[explicit-any]
             refuse("must have a file, or both arms and horizon", found={})
         return self
 
-    def chosen_name(self, problem: Problem) -> str:
-        """Return the name given, or one that says what it is."""
-        if self.name is not None:
-            return self.name
-        if self.file is not None:
-            return Path(self.file).stem
-        return f"{problem.n_arms}-arms-horizon-{problem.horizon}"
-
     def read(
         self, folder: Path, shared: dict[str, object] | None, place: str
     ) -> tuple[Problem, Design | None]:
-        """Return the problem, checked against the truth of the file, and its design.
-
-        A key of the design is that of the entry, or of the study, or of the problem file.
-        """
+        """Return the problem, and its design by the entry, the study or the problem file."""
         if self.file is not None:
             problem, own_design = designed_from_dict(
                 read_tree(folder / self.file), source=str(folder / self.file)
@@ -225,21 +212,16 @@ class _ProblemEntry(EqualArms, _Source):  # type: ignore[explicit-any]
         if shared is None:
             return problem, None
         base = own_design.model_dump(exclude_unset=True) if own_design is not None else {}
-        tree = {**base, **shared, **(self.design or {})}
-        return problem, _checked_design(tree, problem, place)
-
-
-def _checked_design(tree: dict[str, object], problem: Problem, place: str) -> Design:
-    with _refused_at(f"{place}: design."):
-        design = Design.from_tree(tree)
-    with _refused_at(f"{place}: "):
-        design.check(problem)
-    for i, policy in enumerate(design.policies):
-        with _refused_at(f"{place}: design.policies[{i}]: "):
-            _policy(policy)
-    if not design.scenarios:
-        raise StudyError(f"{place}: design.scenarios: required key is missing")
-    return design
+        with _refused_at(f"{place}: design."):
+            design = Design.from_tree({**base, **shared, **(self.design or {})})
+        with _refused_at(f"{place}: "):
+            design.check(problem)
+        for i, policy in enumerate(design.policies):
+            with _refused_at(f"{place}: design.policies[{i}]: "):
+                _policy(policy)
+        if not design.scenarios:
+            raise StudyError(f"{place}: design.scenarios: required key is missing")
+        return problem, design
 
 
 class _StudyFile(Written):  # type: ignore[explicit-any]

@@ -47,10 +47,7 @@ class Cache(Generic[Key, Value]):
             self._put(key, value)
 
     def update(self, key: Key, change: Callable[[Value | None], Value]) -> Value:
-        """Keep what `change` makes of the value that is there, and return it.
-
-        The cache is locked meanwhile: `change` must be quick, and must not use this cache.
-        """
+        """Keep what `change` makes of the value; it must be quick, and not use this cache."""
         with self._lock:
             value = change(self._used(key))
             self._put(key, value)
@@ -78,10 +75,7 @@ class Cache(Generic[Key, Value]):
     def get_or_make_all(
         self, keys: Sequence[Key], make: Callable[[list[Key]], Sequence[Value]]
     ) -> list[Value]:
-        """Return values by key; one call of `make` computes those missing and not in progress.
-
-        If `make` fails, its caller gets the error; other threads that wait try themselves.
-        """
+        """Return values; `make` computes, in one call, those missing and not made elsewhere."""
         values: dict[Key, Value] = {}
         while missing := [key for key in dict.fromkeys(keys) if key not in values]:
             with self._lock:

@@ -52,10 +52,7 @@ class TooLarge(DecoError, code="too_large"):
 
 
 def error_dict(error: BaseException) -> dict[str, Any]:
-    """Return the JSON form of an error: {"error": {"code", "field", "message"}}.
-
-    `field` is left out where the error concerns no single field.
-    """
+    """Return the JSON form of an error, without `field` where it concerns no single one."""
     field = getattr(error, "field", None)
     code = getattr(error, "code", "invalid")
     return {"error": {"code": code, **({"field": field} if field else {}), "message": str(error)}}

@@ -15,17 +15,13 @@ from typing import Any
 import numpy as np
 
 from .errors import InvalidFile
-from .frames import Column, Columns, frame_of, frame_rows
+from .frames import Columns, frame_of, frame_rows
 
 
 def write_whole(
     path: str | Path, content: str | bytes | Iterable[str], *, mode: int = 0o666
 ) -> None:
-    """Write a file atomically, also if the machine goes down.
-
-    Text is written as UTF-8, and may come in pieces. A link stays one, and a file keeps its
-    permissions; a new one has those of `mode` that the process may give.
-    """
+    """Write a file atomically, text as UTF-8; a link stays one, a file keeps its permissions."""
     pieces = [content] if isinstance(content, str | bytes) else content
     data = (piece.encode() if isinstance(piece, str) else piece for piece in pieces)
     target = Path(os.path.realpath(path))
@@ -67,10 +63,7 @@ class Rows:
 
 
 def read_rows(data: object) -> Rows:
-    """Read the rows of a file or data frame.
-
-    A TableError where a file cannot be read, here or later; a TypeError for what is no table.
-    """
+    """Read the rows of a file or data frame; TableError for files, TypeError for no table."""
     if not isinstance(data, str | Path):
         return _numbered("data", *frame_rows(data))
     source = str(data)
@@ -127,11 +120,7 @@ def _parquet(path: str) -> Any:
 
 
 def write_table(columns: Columns, path: str | Path) -> None:
-    """Write columns as CSV, or as Parquet or LaTeX where the name says so.
-
-    In CSV numbers are written so that reading them back is exact, and a text that a spreadsheet
-    would compute has an apostrophe in front.
-    """
+    """Write columns as CSV, or as Parquet or LaTeX where the name says so."""
     ending = Path(path).suffix.lower()
     if ending == ".parquet":
         write_parquet(columns, path)
@@ -154,8 +143,14 @@ def csv_of(columns: Columns) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(map(harmless, columns))
-    writer.writerows(zip(*map(_cells, columns.values()), strict=True))
+    for row in _rows(columns):
+        writer.writerow(map(harmless, row))
     return text.getvalue()
+
+
+def _rows(columns: Columns) -> Iterator[tuple[object, ...]]:
+    values = columns.values()
+    return zip(*(x.tolist() if isinstance(x, np.ndarray) else x for x in values), strict=True)
 
 
 _LATEX = str.maketrans(
@@ -171,20 +166,12 @@ def latex_of(columns: Columns) -> str:
         text = f"{value:.6g}" if isinstance(value, float) else str(value)
         return "--" if value is None else text.translate(_LATEX)
 
-    values = [
-        column.tolist() if isinstance(column, np.ndarray) else column for column in columns.values()
-    ]
-    words = ["l" if any(isinstance(x, str) for x in column) else "r" for column in values]
-    rows = [" & ".join(map(cell, row)) + r" \\" for row in zip(*values, strict=True)]
+    sides = ["l" if any(isinstance(x, str) for x in one) else "r" for one in columns.values()]
+    rows = [" & ".join(map(cell, row)) + r" \\" for row in _rows(columns)]
     head = " & ".join(map(cell, columns)) + r" \\"
-    begin = rf"\begin{{tabular}}{{{''.join(words)}}}"
+    begin = rf"\begin{{tabular}}{{{''.join(sides)}}}"
     lines = [begin, r"\toprule", head, r"\midrule", *rows, r"\bottomrule", r"\end{tabular}", ""]
     return "\n".join(lines)
-
-
-def _cells(column: Column) -> list[object]:
-    values = column.tolist() if isinstance(column, np.ndarray) else column
-    return [harmless(value) for value in values]
 
 
 _START = r"(?:^|(?<=[;\t\r\n]))"  # of a cell, for some spreadsheet

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from functools import cache, partial
+from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from numbers import Integral, Real
 from textwrap import shorten
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -76,15 +75,7 @@ def _brief(value: object) -> str:
 
 
 def card_html(card: Card) -> str:
-    """Render a card as HTML.
-
-    Examples
-    --------
-    >>> from decobandit.support.frames import Card, card_html
-    >>> page = card_html(Card("a < b", {"arms": 3}, {"arm": ["x & y"], "value": [0.5]}))
-    >>> "a &lt; b" in page, "x &amp; y" in page, page.count("<tr")
-    (True, True, 2)
-    """
+    """Render a card as HTML."""
     facts = [f"{name} {text(value)}" for name, value in card.facts.items() if value is not None]
     total = len(next(iter(card.columns.values()), ()))
     more = f"… {total - MOST_ROWS:,} more rows: to_frame()" if total > MOST_ROWS else ""
@@ -108,13 +99,13 @@ def _template() -> Template:
 
 def text(value: object) -> str:
     """Format a value: six digits, thousands separated."""
-    if value is None:
-        return ""
     if isinstance(value, bool | np.bool_):
         return "yes" if value else "no"
     if isinstance(value, Integral):
         return f"{int(value):,}"
-    return f"{round(float(value), 12) + 0.0:.6g}" if isinstance(value, Real) else str(value)
+    if isinstance(value, Real):
+        return f"{round(float(value), 12) + 0.0:.6g}"
+    return "" if value is None else str(value)
 
 
 Column = Sequence[Any] | npt.NDArray[Any]
@@ -152,8 +143,7 @@ class Tabular(Shown):
         return DEFAULT_KIND
 
     def _card(self) -> Card:
-        """Return the card of the first table."""
-        return Card(type(self).__name__, columns=next(iter(self.tables().values()))())
+        return Card(type(self).__name__, columns=self.columns())
 
     def tables(self) -> Tables:
         """Return a function for the columns of each table, by name; the first is the default."""
@@ -170,9 +160,8 @@ class Tabular(Shown):
         if name in (absent := self.absent_tables()):
             raise InvalidArgument(f"{name}: {absent[name]}", field="table")
         if name not in tables:
-            raise InvalidArgument(
-                f"table: no {name!r}; there are {', '.join(tables)}", field="table"
-            )
+            names = ", ".join(tables)
+            raise InvalidArgument(f"table: no {name!r}; there are {names}", field="table")
         return tables[name]()
 
     def to_frame(self, table: str | None = None, *, kind: object = None) -> Any:
@@ -197,40 +186,19 @@ class Tabular(Shown):
         ImportError
             If the package of the kind is not installed.
         """
-        columns = partial(self.columns, table)
         wanted = self.frame_kind if kind is None else kind
-        return frame_of(columns, kind=wanted if isinstance(wanted, str) else kind_of(wanted))
+        wanted = wanted if isinstance(wanted, str) else kind_of(wanted)
+        check_kind(wanted)
+        return frame_of(self.columns(table), kind=wanted)
 
 
-def frame_of(columns: Columns | Callable[[], Columns], *, kind: str = DEFAULT_KIND) -> Any:
-    """Build a data frame."""
+def check_kind(kind: str) -> None:
+    """Refuse an unknown kind of frame, or one whose package is not installed."""
     if kind not in FRAME_KINDS:
-        raise InvalidArgument(
-            f"kind: {kind!r} is not allowed; must be {', '.join(FRAME_KINDS)}", field="kind"
-        )
-    import narwhals as nw
-
-    package = _installed(kind)
-    table = columns() if callable(columns) else columns
-    data = {name: _python_values(column) for name, column in table.items()}
-    frame = nw.from_dict(data, backend=package)
-    untyped = [name for name, column in table.items() if _is_untyped(column)]
-    words = [name for name in untyped if isinstance(table[name], Words)]
-    for names, type_ in ((words, nw.String), (set(untyped) - set(words), nw.Float64)):
-        if names:
-            frame = frame.with_columns(nw.col(*names).cast(type_))
-    return frame.to_native()
-
-
-def _is_untyped(column: Column) -> bool:
-    """Whether nothing in a column says what it holds: then, numbers, or `Words`."""
-    return not isinstance(column, np.ndarray) and all(value is None for value in column)
-
-
-def _installed(kind: str) -> ModuleType:
-    """Import the package of a frame kind; the ImportError says how to install it."""
+        allowed = ", ".join(FRAME_KINDS)
+        raise InvalidArgument(f"kind: {kind!r} is not allowed; must be {allowed}", field="kind")
     try:
-        return import_module(kind)
+        import_module(kind)
     except ImportError:
         how = '"decobandit[tables]"' if kind == DEFAULT_KIND else kind
         packages = [package for package in FRAME_KINDS if find_spec(package) is not None]
@@ -238,6 +206,21 @@ def _installed(kind: str) -> ModuleType:
         raise ImportError(
             f"this table needs {kind}; install it with: pip install {how}{instead}"
         ) from None
+
+
+def frame_of(columns: Columns, *, kind: str = DEFAULT_KIND) -> Any:
+    """Build a data frame."""
+    import narwhals as nw
+
+    check_kind(kind)
+    data, types = {}, {}
+    for name, column in columns.items():
+        data[name] = _python_values(column)
+        if not isinstance(column, np.ndarray) and all(value is None for value in column):
+            # nothing says what the column holds: then, numbers
+            types[name] = nw.String if isinstance(column, Words) else nw.Float64
+    frame = nw.from_dict(data, backend=kind)
+    return frame.with_columns(nw.col(name).cast(types[name]) for name in types).to_native()
 
 
 def _python_values(column: Column) -> list[Any] | npt.NDArray[Any]:
@@ -260,11 +243,7 @@ def kind_of(frame: object) -> str:
 def columns_of(
     records: Iterable[Mapping[str, Any]], names: Iterable[str] = (), *, words: Container[str] = ()
 ) -> dict[str, list[Any]]:
-    """Return columns of records, with None for missing keys.
-
-    `names`: columns that are there, and first, whatever the records have. `words`: those that hold
-    text, also where all of it is missing.
-    """
+    """Return columns of records, those of `names` first; those of `words` always hold text."""
     rows = list(records)
     keys = dict.fromkeys([*names, *(name for row in rows for name in row)])
     return {
@@ -281,7 +260,7 @@ def frame_rows(frame: object) -> tuple[list[str], Iterator[dict[str, str]]]:
     """Return column names and rows of a data frame, with cells as CSV text."""
     native = _native(frame)
     rows = native.iter_rows(named=True)
-    return native.columns, ({name: cell(value) for name, value in row.items()} for row in rows)
+    return native.columns, ({name: _cell(value) for name, value in row.items()} for row in rows)
 
 
 def _native(frame: object) -> Any:
@@ -290,13 +269,11 @@ def _native(frame: object) -> Any:
     try:
         return nw.from_native(frame, eager_only=True)
     except TypeError:
-        raise TypeError(
-            f"{type(frame).__name__}: no data frame; must be one of pandas, polars or pyarrow, and "
-            "not a lazy one"
-        ) from None
+        rule = "no data frame; must be one of pandas, polars or pyarrow, and not a lazy one"
+        raise TypeError(f"{type(frame).__name__}: {rule}") from None
 
 
-def cell(value: Any) -> str:
+def _cell(value: Any) -> str:
     """Format a cell: empty for missing, 1 and 0 for booleans, 1 for 1.0."""
     # NaN, NaT and NA are not equal to themselves; NA does not even say so
     if value is None or str(value == value) != "True":  # noqa: PLR0124

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import ast
 import os
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from importlib.util import LazyLoader, find_spec, module_from_spec
 from pkgutil import get_data
 from typing import Any
 
@@ -18,7 +16,15 @@ def lazy_names(
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """`__getattr__`, `__dir__` and `__all__` of a package, by the list in its `__init__.py`."""
     # through the loader, which finds a file in a zipped package too
-    homes = _listed((get_data(package, os.path.basename(file)) or b"").decode())
+    source = (get_data(package, os.path.basename(file)) or b"").decode()
+    homes = {  # relative modules of the names that are imported for type checkers
+        alias.name: "." * node.level + (node.module or "")
+        for block in ast.parse(source).body
+        if isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING"
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
     names = sorted(homes)
 
     def load(name: str) -> Any:
@@ -55,36 +61,3 @@ def explain_missing_extras() -> Iterator[None]:
         how = f"pip install 'decobandit[{EXTRAS[module]}]'"
         message = f"{module} is not installed; install it with: {how}"
         raise ModuleNotFoundError(message, name=error.name) from None
-
-
-def load_on_use(name: str) -> None:
-    """Load a module of another package on first use.
-
-    For modules that a library imports without using them.
-    """
-    if name in sys.modules:
-        return
-    package, _, last = name.rpartition(".")
-    spec = find_spec(name)
-    if spec is None or spec.loader is None:
-        return
-    spec.loader = LazyLoader(spec.loader)
-    module = sys.modules[name] = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    setattr(import_module(package), last, module)
-
-
-def _listed(source: str) -> dict[str, str]:
-    """Relative module of every name that is imported for type checkers."""
-    blocks = (
-        node.body
-        for node in ast.parse(source).body
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
-    )
-    return {
-        alias.name: "." * node.level + (node.module or "")
-        for block in blocks
-        for node in block
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
-    }

@@ -90,10 +90,7 @@ VECTORS = ("avx2", "avx512f", "fma", "asimd", "sve")
 
 @functools.cache
 def code_environment() -> dict[str, str]:
-    """Return the processor, and a hash of the installed packages and their versions.
-
-    The packages are those that a lock file fixes: the same list has the same hash.
-    """
+    """Return the processor, and a hash of the installed packages and their versions."""
     folders = [Path(path) for path in sys.path if Path(path).is_dir()]
     packages = sorted({folder.stem for path in folders for folder in path.glob("*.dist-info")})
     text = hashlib.sha256("\n".join(packages).encode()).hexdigest()

@@ -17,10 +17,7 @@ HALVINGS = 80  # of an interval in `bisect`
 
 
 def read_only(array: Floats) -> Floats:
-    """Return a read-only view, which is a separate type for the compiler.
-
-    A kernel that only reads is compiled once if all its callers hand it this one.
-    """
+    """Return a read-only view: kernels that only read are compiled once if all hand them one."""
     view = array.view()
     view.flags.writeable = False
     return view
@@ -53,11 +50,7 @@ _RULE = "must be a seed (a whole number, zero or more), a numpy.random.Generator
 
 
 def seed_of(rng: Rng) -> int:
-    """Return the seed of a simulation.
-
-    A whole number is the seed itself; a generator is asked for one number, which is; None stands
-    for a seed that was not chosen, different each time.
-    """
+    """Return a seed: the number itself, one drawn from the generator, or a new one for None."""
     if rng is None or isinstance(rng, np.random.Generator):
         return int((rng or np.random.default_rng()).integers(LARGEST_SEED))
     if isinstance(rng, bool) or not isinstance(rng, int | np.integer):

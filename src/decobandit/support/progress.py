@@ -40,10 +40,7 @@ class Progress:
 
     @classmethod
     def of_growing_stages(cls, task: str, stage: int, stages: int, arms: int, states: int) -> Self:
-        """Return the progress of a recursion over joint states, `states` of them so far.
-
-        Stages up to t have about t ** (2 arms) states in all, so that is what the work is.
-        """
+        """Return the progress of a recursion: up to t there are about t ** (2 arms) states."""
         share = (stage / stages) ** (2 * arms)
         note = f"stage {stage} of {stages}, {states:,} states"
         return cls(task, round(1000 * share), 1000, note)

@@ -10,11 +10,7 @@ from typing import TextIO
 
 
 class CompilingClock:
-    """Seconds during which at least one thread was compiling.
-
-    Python's collector of garbage stands still meanwhile. The compiler makes millions of small
-    objects that live until it is done: looking through them takes a sixth of its time.
-    """
+    """Seconds in which some thread compiled; garbage collection waits, a sixth of its time."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -35,10 +35,7 @@ def refuse(rule: str, *, found: object, at: Place = ()) -> NoReturn:
 
 
 def refuse_many_keys(tree: object, model: type[BaseModel]) -> None:
-    """Refuse the first unknown key of a table that has more keys than `model` has fields.
-
-    pydantic reports every unknown key: the time for that grows with what was sent.
-    """
+    """Refuse the first unknown key where there are many: pydantic would report every one."""
     if isinstance(tree, dict) and len(tree) > len(model.model_fields):
         unknown = next(key for key in tree if key not in model.model_fields)
         details = InitErrorDetails(type="extra_forbidden", loc=(unknown,), input=tree[unknown])
@@ -46,10 +43,7 @@ def refuse_many_keys(tree: object, model: type[BaseModel]) -> None:
 
 
 def without_defaults(properties: dict[str, dict[str, Any]]) -> None:
-    """Move the defaults of JSON schema properties into their descriptions.
-
-    Programs that write clients refuse tables as defaults, or demand every key that has one.
-    """
+    """Move defaults of JSON schema properties into texts: makers of clients demand such keys."""
     for field in properties.values():
         default = field.pop("default", None)
         if default not in (None, {}, [], "") and not isinstance(default, dict):
@@ -64,11 +58,7 @@ def one_line(
     where: Naming | None = None,
     show_value: bool = True,
 ) -> str:
-    """Return the first error in one line; unknown keys come first.
-
-    `model` is what was validated: it knows which keys are allowed. `where` names a place (default
-    `place_of`). Without `show_value` the line does not repeat what was found.
-    """
+    """Return the first error in one line; `model`, what was validated, knows the allowed keys."""
     details: Sequence[ErrorDetails] = (
         error.errors(include_url=False) if isinstance(error, ValidationError) else error
     )
@@ -137,16 +127,11 @@ def _complaint(detail: ErrorDetails, model: type[BaseModel] | None, show_value: 
         table = None if model is None else _model_at(model, detail["loc"][:-1])
         return f"unknown key; allowed: {', '.join(table.model_fields)}" if table else "unknown key"
     rule = _RULES.get(detail["type"]) or re.sub(r"^\w+ should ", "must ", detail["msg"])
+    value = detail["input"]
     if detail["type"] == "one_of" and not show_value:
-        return f"given {_sort_of(detail['input'])}; {rule}"
-    return f"{shown(detail['input'])} is not allowed; {rule}" if show_value else rule
-
-
-def _sort_of(value: object) -> str:
-    """Describe a value without its text."""
-    if isinstance(value, str):
-        return "text" if value else "empty text"
-    return shown(value)
+        sort = ("text" if value else "empty text") if isinstance(value, str) else shown(value)
+        return f"given {sort}; {rule}"
+    return f"{shown(value)} is not allowed; {rule}" if show_value else rule
 
 
 def _model_at(model: type[BaseModel], place: Place) -> type[BaseModel] | None:
@@ -177,10 +162,7 @@ class JsonError(DecoError, code="invalid_json"):
 
 
 def parse(body: bytes, *, max_depth: int = MAX_DEPTH, whole: bool = False) -> Any:
-    """Parse strict JSON in UTF-8; raise JsonError otherwise.
-
-    `whole`: 20.0 is read as 20; to JSON Schema both are the same integer.
-    """
+    """Parse strict JSON in UTF-8 or raise JsonError; with `whole`, 20.0 is read as 20."""
     try:
         text = body.decode("utf-8")
     except UnicodeDecodeError:
@@ -190,8 +172,8 @@ def parse(body: bytes, *, max_depth: int = MAX_DEPTH, whole: bool = False) -> An
             text,
             object_pairs_hook=_without_duplicates,
             parse_constant=_no_constant,
-            parse_float=_number if whole else _float,
-            parse_int=_int,
+            parse_float=lambda digits: _number(digits, float, whole=whole),
+            parse_int=lambda digits: _number(digits, int),
         )
     except json.JSONDecodeError as error:
         raise JsonError(f"not JSON at line {error.lineno}, column {error.colno}") from None
@@ -212,24 +194,13 @@ def _no_constant(name: str) -> NoReturn:
     raise JsonError("NaN and Infinity are not JSON")
 
 
-def _int(digits: str) -> int:
+def _number(digits: str, kind: type[int | float], *, whole: bool = False) -> float:
     if len(digits) > MAX_DIGITS:
         raise JsonError("a number has too many digits")
-    return int(digits)
-
-
-def _float(digits: str) -> float:
-    if len(digits) > MAX_DIGITS:
-        raise JsonError("a number has too many digits")
-    number = float(digits)
+    number = kind(digits)
     if not math.isfinite(number):
         raise JsonError("a number is too large")
-    return number
-
-
-def _number(digits: str) -> float:
-    number = _float(digits)
-    return int(number) if number.is_integer() and abs(number) <= MAX_WHOLE else number
+    return int(number) if whole and number % 1 == 0 and abs(number) <= MAX_WHOLE else number
 
 
 def _check(tree: Any, max_depth: int) -> None:
@@ -237,25 +208,18 @@ def _check(tree: Any, max_depth: int) -> None:
     waiting = [(tree, 1)]
     while waiting:
         node, depth = waiting.pop()
-        if isinstance(node, str):
-            _check_text(node)
-        elif isinstance(node, dict | list):
+        if isinstance(node, dict | list):
             if depth > max_depth:
                 raise JsonError("nested too deeply")
-            if isinstance(node, dict):
-                for key in node:
-                    _check_text(key)
-            children = node.values() if isinstance(node, dict) else node
+            children = [*node, *node.values()] if isinstance(node, dict) else node
             waiting.extend((child, depth + 1) for child in children)
-
-
-def _check_text(text: str) -> None:
-    if "\0" in text:
-        raise JsonError("a string has a NUL character")
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        raise JsonError("a string has half a surrogate pair") from None
+        elif isinstance(node, str):
+            if "\0" in node:
+                raise JsonError("a string has a NUL character")
+            try:
+                node.encode("utf-8")
+            except UnicodeEncodeError:
+                raise JsonError("a string has half a surrogate pair") from None
 
 
 # letters that print as nothing, though they count as printable
@@ -268,26 +232,19 @@ _LIKE_LATIN = str.maketrans(
     "\u03bf\u03bd\u03c1\u03b9\u03ba\u03c5\u03f2\u03f9\u0131\u0251\u0261\u03b1",
     "aeopcyxijsdhqwlABESIJKMHOPCTYXYABEZHIKMNOPTYXovpikucCiaga",
 )
+_VARIATIONS = re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]")
 _DASHES = re.compile("[\u2010-\u2015\u2212\u2043]")
 # between two digits a blank separates numbers; elsewhere "S 2" is "S2"
 _BLANKS = re.compile(rf"(?<=\d)[\s{BLANK_LETTERS}]+(?=\d)|([\s{BLANK_LETTERS}]+)")
 
 
 def appearance(name: str) -> str:
-    """Return the same text for names that print alike.
-
-    Letters of other alphabets that look Latin count as Latin; so do their wide, bold and other
-    forms, and an accent counts the same as a letter's part and by itself.
-    """
-    normal = unicodedata.normalize("NFKC", name).translate(_LIKE_LATIN)
-    return "".join(sign for sign in normal if not _is_variation(sign))
+    """Return the same text for names that print alike: other alphabets and forms become Latin."""
+    return _VARIATIONS.sub("", unicodedata.normalize("NFKC", name).translate(_LIKE_LATIN))
 
 
 def look_alike_keys(name: str) -> frozenset[str]:
-    """Return keys of which two names share one if they differ only in case, blanks or appearance.
-
-    Two keys where capital and small letters resemble different Latin ones.
-    """
+    """Return keys of which two names share one if they differ in case, blanks or look only."""
     if name.isascii():
         return frozenset([_without_blanks(name.casefold())])
     folded = unicodedata.normalize("NFKC", name).casefold()
@@ -299,7 +256,3 @@ def look_alike_keys(name: str) -> frozenset[str]:
 
 def _without_blanks(text: str) -> str:
     return _BLANKS.sub(lambda blank: "" if blank[1] else " ", text).strip()
-
-
-def _is_variation(sign: str) -> bool:
-    return "\ufe00" <= sign <= "\ufe0f" or "\U000e0100" <= sign <= "\U000e01ef"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import _thread
 import functools
-import operator
 import os
 import signal
 import threading
@@ -38,16 +37,11 @@ def available_workers() -> int:
 
 
 def worker_count(workers: int | None = None, *, most: int | None = None) -> int:
-    """Return the number of threads to use.
-
-    workers: as asked for; None for all that are allowed. most: threads that the work is worth.
-    """
+    """Return the number of threads to use: as asked for, allowed, and at most worth it."""
     _check(workers)
-    allowed = _allowed.get()
-    if workers is None:
-        workers = available_workers() if allowed is None else allowed
-    limits = [workers, *(limit for limit in (allowed, most) if limit is not None)]
-    return max(1, min(limits))
+    limits = [limit for limit in (workers, _allowed.get()) if limit is not None]
+    limits = limits or [available_workers()]
+    return max(1, min(limits if most is None else [*limits, most]))
 
 
 @contextmanager
@@ -65,10 +59,7 @@ def limited_workers(workers: int | None) -> Iterator[None]:
 
 
 def obeys_workers(function: Callable[P, T]) -> Callable[P, T]:
-    """Apply the keyword `workers` to everything that a function calls.
-
-    It computes, so that Ctrl-C works between its kernels.
-    """
+    """Apply the keyword `workers` to all that a function calls; Ctrl-C works between kernels."""
 
     @functools.wraps(function)
     def limited(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -80,14 +71,9 @@ def obeys_workers(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def _check(workers: int | None) -> None:
-    try:
-        allowed = workers is None or operator.index(workers) >= 1
-    except TypeError:
-        allowed = False
-    if not allowed:
-        raise InvalidArgument(
-            f"workers: {workers!r} is not allowed; must be a number, 1 or more", field="workers"
-        )
+    if workers is not None and not (hasattr(workers, "__index__") and workers >= 1):
+        rule = "must be a number, 1 or more"
+        raise InvalidArgument(f"workers: {workers!r} is not allowed; {rule}", field="workers")
 
 
 class Pool:
@@ -110,12 +96,13 @@ class Pool:
 
     def map_told(self, what: str, work: Callable[[S], T], items: Sequence[S]) -> list[T]:
         """Return work(item) of every item and report how many are done."""
-        tell(Progress(what, 0, len(items)))
-        results: list[T] = []
-        for result in self.each(work, items):
-            results.append(result)
-            tell(Progress(what, len(results), len(items)))
-        return results
+
+        def told(item: S, step: Callable[[int], None]) -> T:
+            result = work(item)
+            step(1)
+            return result
+
+        return self.map_in_steps(what, told, items, len(items))
 
     def map_in_steps(
         self,
@@ -177,11 +164,8 @@ def pool(workers: int) -> Iterator[Pool]:
 
 
 def heed_interrupt() -> None:
-    """Raise a KeyboardInterrupt that was deferred until kernels returned.
-
-    In a thread of a pool: where the waiting thread has left the pool.
-    """
-    raise_put_off()
+    """Raise a deferred KeyboardInterrupt; in a thread, where the waiting one left the pool."""
+    _raise_put_off()
     stopped = _stopped.get()
     if stopped is not None and stopped.is_set():
         raise KeyboardInterrupt
@@ -207,19 +191,23 @@ _put_off = threading.Event()
 def raise_between_kernels(number: int, frame: FrameType | None) -> None:
     """Handle SIGINT: raise KeyboardInterrupt, but not while numba builds a kernel's result.
 
-    It is then raised by `raise_put_off`, or a moment later where that is between kernels.
+    It is then raised by `_raise_put_off`, or a moment later where that is between kernels.
     """
     if not _makes_an_answer(frame):
         _put_off.clear()
         signal.default_int_handler(number, frame)
+
+    def again() -> None:
+        if _put_off.is_set():
+            _thread.interrupt_main()
+
     _put_off.set()
-    again = threading.Timer(PAUSE, _tell_again)
-    again.daemon = True
-    again.start()
+    timer = threading.Timer(PAUSE, again)
+    timer.daemon = True
+    timer.start()
 
 
-def raise_put_off() -> None:
-    """Raise a deferred KeyboardInterrupt, between kernels."""
+def _raise_put_off() -> None:
     if _put_off.is_set() and threading.current_thread() is threading.main_thread():
         _put_off.clear()
         raise KeyboardInterrupt
@@ -236,17 +224,14 @@ def heard_between_kernels() -> Iterator[None]:
     signal.signal(signal.SIGINT, raise_between_kernels)
     try:
         yield
-        raise_put_off()
+        _raise_put_off()
     finally:
         _put_off.clear()
         signal.signal(signal.SIGINT, handler)
 
 
 def until_interrupted(work: Callable[[S], T], items: Iterable[S]) -> tuple[list[T], bool]:
-    """Return results in order, and whether Ctrl-C ended the work early.
-
-    KeyboardInterrupt where it came before the first result.
-    """
+    """Return results, and whether Ctrl-C ended the work after the first of them."""
     results: list[T] = []
     try:
         for item in items:
@@ -256,11 +241,6 @@ def until_interrupted(work: Callable[[S], T], items: Iterable[S]) -> tuple[list[
             raise
         return results, True
     return results, False
-
-
-def _tell_again() -> None:
-    if _put_off.is_set():
-        _thread.interrupt_main()
 
 
 def _makes_an_answer(frame: FrameType | None) -> bool:
@@ -277,10 +257,7 @@ STATES_AT_ONCE = 200_000_000  # that a kernel goes through in one call
 
 
 def legs(first: int, last: int, states: float) -> Iterator[tuple[int, int]]:
-    """Split stages `first` to `last` (ascending or descending) into chunks.
-
-    states: that a kernel goes through at one stage.
-    """
+    """Split stages (up or down) into chunks; `states`: that a kernel goes through at a stage."""
     at_once = max(1, int(STATES_AT_ONCE / max(states, 1.0)))
     step = at_once if first <= last else -at_once
     for start in range(first, last, step):

@@ -14,11 +14,8 @@ import numpy as np
 from numba import njit
 from numba.core import event
 
-from ..lazy import load_on_use
 from ..machine_code import PACKAGE, Decorator, Kernel, code_root, content_of_kernels, use_folder
 from ..timing import COMPILING
-
-load_on_use("numpy.f2py")  # SciPy imports all of NumPy for numba: a tenth of the start of a command
 
 CONTENT = content_of_kernels((numba.__version__, np.__version__))
 ROOT = code_root(getattr(numba.config, "CACHE_DIR", ""))
@@ -99,11 +96,3 @@ def compiled(function: Any = None, **options: Any) -> Any:
     # fastmath is explicit: a kernel without it would take that of its first caller
     decorate = njit(cache=KEEP, **{"nogil": True, "fastmath": False, **options})
     return decorate if function is None else decorate(function)
-
-
-def step_by_step(kernel: Kernel) -> Kernel:
-    """Return the kernel as Python code that calls compiled kernels.
-
-    For one whose steps are long kernels themselves: Ctrl-C works between them.
-    """
-    return getattr(kernel, "py_func", kernel)  # where numba is switched off, it is Python already
