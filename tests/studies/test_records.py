@@ -12,7 +12,7 @@ import decobandit
 from decobandit import Arm, BetaBernoulli, Problem, Reward, Terminal
 from decobandit.policies import POLICIES
 from decobandit.studies import Cell, CellResult, FinishedCell, collect_folder, rows_of
-from decobandit.studies.records import RegretCurve, ValueEstimate, read_cell, write_cell
+from decobandit.studies.records import read_cell, write_cell
 from helpers.refusals import refused
 
 # written by hand, as files have been since the first study
@@ -124,8 +124,8 @@ RESULT = CellResult(
     regret_se=0.02,
     upper_bound=None,
     method="plain",
-    estimates={"plain": ValueEstimate(value=1.5, value_se=0.02)},
-    curve=RegretCurve(regret=(0.1, 0.1 + 0.2), regret_se=(0.0, 0.01)),
+    estimates={"plain": {"value": 1.5, "value_se": 0.02}},
+    curve={"regret": (0.1, 0.1 + 0.2), "regret_se": (0.0, 0.01)},
 )
 
 

@@ -159,23 +159,7 @@ class Cell(Record):
     def __reduce__(self) -> tuple[Callable[[bytes], Cell], tuple[bytes]]:
         # to workers it goes as in its file: equal arms are one entry there, and all cells of a
         # problem share one object again
-        return CELL.validate_json, (CELL.dump_json(self, by_alias=True),)
-
-
-@dataclass(frozen=True)
-class ValueEstimate(Record):
-    """The value of a policy by one of the estimators."""
-
-    value: Finite
-    value_se: Finite
-
-
-@dataclass(frozen=True)
-class RegretCurve(Record):
-    """Cumulative regret after each stage, and its standard error."""
-
-    regret: tuple[Finite, ...]
-    regret_se: tuple[Finite, ...]
+        return _cell_from_json, (CELL.dump_json(self, by_alias=True),)
 
 
 @dataclass(frozen=True)
@@ -188,13 +172,17 @@ class CellResult(Record):
     regret_se: Finite | None
     upper_bound: Finite | None  # on what any policy earns; None where beliefs are wrong
     method: str  # the estimator of value and regret
-    estimates: dict[str, ValueEstimate]  # by all estimators
-    curve: RegretCurve | None
+    estimates: dict[str, dict[str, Finite]]  # value and value_se by all estimators
+    curve: dict[str, tuple[Finite, ...]] | None  # regret and regret_se after each stage
     # of a design: keys and values of `deco design --json`, without the seconds
     characteristics: dict[str, JsonValue] | None = None
 
 
 CELL = TypeAdapter(Cell)
+
+
+def _cell_from_json(text: bytes) -> Cell:
+    return CELL.validate_json(text)
 
 
 @dataclass(frozen=True)

@@ -29,9 +29,7 @@ from .records import (
     Cell,
     CellFailure,
     CellResult,
-    RegretCurve,
     Study,
-    ValueEstimate,
     finished_cells,
     write_cell,
     write_cell_list,
@@ -82,13 +80,10 @@ def compute(cell: Cell, *, workers: int | None = None) -> CellResult:
     )
     (result,) = simulated.results
     estimates = {
-        method: ValueEstimate(value=estimate.value, value_se=estimate.value_se)
+        method: {"value": estimate.value, "value_se": estimate.value_se}
         for method, estimate in result.estimates.by_method.items()
     }
-    curve = None
-    if result.curve is not None:
-        regret, error = result.curve.regret.tolist(), result.curve.regret_se.tolist()
-        curve = RegretCurve(regret=tuple(regret), regret_se=tuple(error))
+    curve = {} if result.curve is None else result.curve.to_dict()
     return CellResult(  # all but the times, which differ from run to run
         value=result.value,
         value_se=result.value_se,
@@ -97,7 +92,7 @@ def compute(cell: Cell, *, workers: int | None = None) -> CellResult:
         upper_bound=None if simulated.upper_bound is None else _best_bound(context),
         method=result.estimates.method,
         estimates=estimates,
-        curve=curve,
+        curve={key: tuple(values) for key, values in curve.items()} or None,
     )
 
 
