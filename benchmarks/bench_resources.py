@@ -12,11 +12,10 @@ import numpy as np
 from scipy.sparse import block_diag, csc_array, hstack, lil_array, vstack
 
 from decobandit import Arm, BetaBernoulli, Problem, simulate, solve
-from decobandit.paper.plain_oracles import linear_program
 from decobandit.paper.restless import random_chain
 
 from .bench_restless import dual
-from .occupancy_lp import LinearProgram, maximum
+from .occupancy_lp import LinearProgram, linear_program, maximum
 from .rows import Row, at_most, times_better
 
 LEAST_RATIO = 50.0

@@ -8,7 +8,6 @@ from __future__ import annotations
 import time
 
 from decobandit import Problem, make_policy, simulate, solve
-from decobandit.paper.plain_oracles import linear_program
 from decobandit.paper.restless import (
     CIRCULANT,
     chain_problem,
@@ -16,7 +15,7 @@ from decobandit.paper.restless import (
     hard_chains,
 )
 
-from .occupancy_lp import LinearProgram, maximum
+from .occupancy_lp import LinearProgram, linear_program, maximum
 from .rows import Row, at_most, times_better
 
 HARD = 20

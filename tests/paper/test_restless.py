@@ -3,9 +3,10 @@
 import pytest
 
 from decobandit import Chain, solve
-from decobandit.paper import plain_oracles, restless
+from decobandit.paper import restless
 from decobandit.paper.reproduction import PARTS, reproduce
 from decobandit.paper.restless import chain_problem, dense_chain
+from helpers.chain_oracles import dual_minimum
 
 
 @pytest.mark.parametrize(
@@ -19,7 +20,7 @@ def test_whittle_indices_are_those_of_others(case):
 def test_references_of_bounds_are_those_of_the_linear_program():
     for case in ("circulant-10", "hard-6"):
         problem, reference = chain_problem(case), restless.cells("quick")[case][0]
-        found = plain_oracles.dual_minimum(problem) / problem.n_arms
+        found = dual_minimum(problem) / problem.n_arms
         assert found == pytest.approx(reference.value, rel=1e-9)
         bound = solve(problem, tol=restless.TOLERANCE).upper_bound / problem.n_arms
         assert restless._row(reference, bound).agrees

@@ -29,12 +29,11 @@ from decobandit import (
     solve,
 )
 from decobandit.arm import OneArmValues
-from decobandit.paper.plain_oracles import dual_minimum
 from decobandit.paper.restless import CIRCULANT, hard_chains, random_chain
 from decobandit.policies.restless import WhittlePolicy, whittle_indices
 from decobandit.prices import demand, dual_value, stage_market
 from decobandit.problem import State, States, problem_from_dict, problem_to_dict
-from helpers.chain_oracles import joint_value, problem_of
+from helpers.chain_oracles import dual_minimum, joint_value, problem_of
 from helpers.refusals import refused
 from helpers.values import information_bound
 

@@ -10,15 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 from itertools import combinations, product
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..problem import Arm, Chain, Group, Problem
-from ..support import Floats
+from ..problem import Arm, Problem
 
 if TYPE_CHECKING:
-    from scipy.sparse import csc_array
+    pass
 
 State = tuple[tuple[int, int], ...]
 
@@ -65,97 +64,41 @@ def value(problem: Problem, choose: Callable[[int, State], tuple[int, ...]] | No
 
 
 def dual_minimum(problem: Problem) -> float:
-    """Return the minimum of the dual, by duality the value of the linear program."""
+    """Return the minimum of the dual, by duality the value of a linear program.
+
+    A variable is the expected number of arms of one kind in a state that rest, or are pulled.
+    """
     from scipy.optimize import linprog
-
-    program = linear_program(problem)
-    solution = linprog(program.cost, A_eq=program.matrix, b_eq=program.right, method="highs")
-    if solution.status != 0:
-        raise RuntimeError(solution.message)
-    return -float(solution.fun)
-
-
-class LinearProgram(NamedTuple):
-    """Minimise cost @ x subject to matrix @ x == right, x >= 0; the first rows are the stages."""
-
-    cost: Floats
-    matrix: csc_array
-    right: Floats
-    pulls: list[tuple[int, int, int]]  # column, stage, group
-
-
-def linear_program(problem: Problem) -> LinearProgram:
-    """Return the program over x[group, stage, state, action]: expected numbers of arms."""
     from scipy.sparse import coo_array
 
-    T, rows = problem.horizon, dict[tuple[int, int, ArmState], int]()
+    T, rows = problem.horizon, dict[tuple[int, ...], int]()
     right = dict.fromkeys(range(T), float(problem.pulls_per_stage))
-    entries, cost, pulls = [], list[float](), []
+    entries, cost = [], list[float]()
 
-    def row_of(*place: *tuple[int, int, ArmState]) -> int:
+    def row_of(*place: int) -> int:
         return rows.setdefault(place, T + len(rows))
 
     for k, group in enumerate(problem.groups):
-        first, step = _dynamics(problem, group)
-        right |= {row_of(k, 0, state): group.count * p for state, p in first.items()}
-        states = set(first)
-        for t in range(T):
-            later = set()
-            for state, action in product(states, (0, 1)):
-                column, (reward, moves) = len(cost), step(t, state, action)
-                cost.append(-reward)
-                entries.append((row_of(k, t, state), column, 1.0))
-                if action:
-                    entries.append((t, column, 1.0))
-                    pulls.append((column, t, k))
-                for after, p in moves.items() if t + 1 < T else ():
-                    entries.append((row_of(k, t + 1, after), column, -p))
-                    later.add(after)
-            states = later
+        arm = problem.arms[group.members[0]]
+        right[row_of(k, 0, 0, 0)] = float(group.count)
+        states = [(t, n, g) for t in range(T) for n in range(t + 1) for g in range(n + 1)]
+        for (t, n, g), action in product(states, (0, 1)):
+            column, p, later = len(cost), good_chance(arm, n, g), {(n, g): 1.0}
+            entries.append((row_of(k, t, n, g), column, 1.0))
+            if action:
+                entries.append((t, column, 1.0))
+                later = {(n + 1, g + 1): p, (n + 1, g): 1.0 - p}
+            cost.append(-action * expected_reward(arm, t, n, g))
+            for after, chance in later.items() if t + 1 < T else ():
+                entries.append((row_of(k, t + 1, *after), column, -chance))
     i, j, values = zip(*entries, strict=True)
     sizes = T + len(rows), len(cost)
     matrix = coo_array((values, (i, j)), shape=sizes).tocsc()
     limits = np.array([right.get(row, 0.0) for row in range(sizes[0])])
-    return LinearProgram(np.array(cost), matrix, limits, pulls)
-
-
-ArmState = int | tuple[int, int]  # of a chain, or pulls and good outcomes
-Moves = tuple[float, dict[ArmState, float]]  # reward, and probabilities of later states
-Step = Callable[[int, ArmState, int], Moves]  # stage, state, action
-
-
-def _dynamics(problem: Problem, group: Group) -> tuple[dict[ArmState, float], Step]:
-    """Return the first states of an arm, and the reward and moves of an action in a state."""
-    arm = problem.arms[group.members[0]]
-    if isinstance(arm.prior, Chain):
-        moves, rewards, factors, law = chain_arrays(problem, group)
-
-        def move(stage: int, state: ArmState, action: int) -> Moves:
-            later = enumerate(moves[action, state].tolist())
-            return factors[stage] * rewards[action, state], {s: p for s, p in later if p > 0.0}
-
-        return dict(enumerate(law)), move
-
-    def pull(stage: int, state: ArmState, action: int) -> Moves:
-        assert isinstance(state, tuple)
-        n, g = state
-        p = good_chance(arm, n, g)
-        if action == 0:
-            return 0.0, {state: 1.0}
-        return expected_reward(arm, stage, n, g), {(n + 1, g + 1): p, (n + 1, g): 1.0 - p}
-
-    return {(0, 0): 1.0}, pull
-
-
-def chain_arrays(problem: Problem, group: Group) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return moves (2, S, S), rewards (2, S), their factors (T,) and the first law of a chain."""
-    arm = problem.arms[group.members[0]]
-    table = arm.prior
-    assert isinstance(table, Chain)
-    law = np.eye(len(table.rest))[table.first] if isinstance(table.first, int) else table.first
-    factors = np.broadcast_to(arm.reward.factor, (problem.horizon,))
-    moves, rewards = np.array([table.rest, table.pull]), np.array([table.rest_reward, table.reward])
-    return moves, rewards, factors, np.array(law)
+    solution = linprog(np.array(cost), A_eq=matrix, b_eq=limits, method="highs")
+    if solution.status != 0:
+        raise RuntimeError(solution.message)
+    return -float(solution.fun)
 
 
 def stopping_index(good: float, bad: float, rewards: tuple[float, ...]) -> float:
