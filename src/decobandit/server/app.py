@@ -29,9 +29,8 @@ from ..trials.checkpoints import PrivateKey
 from ..trials.database import Store
 from . import errors
 from .api import flags, planning, routes  # noqa: F401  # routes of the router
-from .api.parameters import MAX_TRIALS
 from .api.responses import describe_records
-from .api.routing import MAX_CHECKS
+from .api.routing import MAX_CHECKS, MAX_TRIALS
 from .api.routing import router as api_router
 from .auth import SECURITY_SCHEMES, Guard, Identify
 from .browsers import Cors, SameOrigin, SecurityHeaders, checked_origin

@@ -29,8 +29,7 @@ from ..auth import allow
 from ..errors import ApiError, api_error
 from . import responses as out
 from . import schemas as sent
-from .parameters import MAX_TRIALS, TrialId, made, opened
-from .routing import ERRORS, ApiRoute
+from .routing import ERRORS, MAX_TRIALS, ApiRoute, TrialId, made, opened
 
 FRESH_SECONDS = 1.0  # for which the trial is not read again for a subject that has its allocation
 DRAWN_TOGETHER = 8  # allocations drawn ahead that are asked for at once

@@ -27,8 +27,7 @@ from ..limits import Limits
 from ..long_work import LongWork, refusals
 from . import responses as out
 from . import schemas as sent
-from .parameters import answer
-from .routing import router
+from .routing import answer, router
 
 T = TypeVar("T")
 FILE = "trial.json"  # as the report calls what was sent

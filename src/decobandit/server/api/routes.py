@@ -27,7 +27,7 @@ from ..long_work import refusals
 from ..tokens import list_tokens, new_token, revoke_token
 from . import responses as out
 from . import schemas as sent
-from .parameters import (
+from .routing import (
     After,
     AfterEvent,
     ArmName,
@@ -48,9 +48,9 @@ from .parameters import (
     made,
     next_key,
     reasoned,
+    router,
     shown_to,
 )
-from .routing import router
 
 _TRIAL = "/trials/{trial}"
 _ALLOCATION = f"{_TRIAL}/allocations/{{allocation}}"
@@ -128,7 +128,7 @@ def trial_unmask(
     said = reasoned(caller, body, key)
     slot = trial.unmask(allocation, category=body.category, role=caller.role, **said)
     arm = str(slot.arm)
-    return answer(out.UnmaskedOut(id=slot.id, arm=arm, code=trial.codes[arm]))
+    return answer({"id": slot.id, "arm": arm, "code": trial.codes[arm]})
 
 
 # -- trials -------------------------------------------------------------------------------------
@@ -139,7 +139,7 @@ def trial_unmask(
 @allow()
 async def health() -> Response:  # not in a thread: it only waits for a place among requests
     """Report that the server is running. Needs no token."""
-    return answer(out.HealthOut(status="ok", version=__version__))
+    return answer({"status": "ok", "version": __version__})
 
 
 @router.get("/live", response_model=out.ProbeOut)
@@ -178,9 +178,10 @@ def trial_list(
         stale_after=state.limits.stale_after,
     )
     if caller.blinded:
-        names = [out.BlindTrial(id=one.id, name=one.name) for one in page.items]
-        return answer(out.BlindTrials(trials=names, **next_key(page)))
-    return answer({"trials": [one.to_dict() for one in page.items], **next_key(page)})
+        trials = [{"id": one.id, "name": one.name} for one in page.items]
+    else:
+        trials = [one.to_dict() for one in page.items]
+    return answer({"trials": trials, **next_key(page)})
 
 
 @router.get("/trials/{trial}", response_model=out.StatusOut | out.BlindStatus)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
 from markupsafe import Markup, escape
 
 from ..auth import allow
-from .rendering import PageRoute, page
+from .rendering import PageRoute, page, templates
 
-METHODS = ("get", "post", "put", "delete")
 CHAPTERS = {  # by how a path begins, the longest first; what begins otherwise is of the server
     "/api/v1/trials/{trial}/allocations": "Allocations",
     "/api/v1/trials/{trial}/ask": "Allocations",
@@ -34,86 +33,14 @@ Tree = Mapping[str, Any]
 def api_docs(request: Request) -> Response:
     """Show the API page."""
     document = request.app.openapi()
-    operations = list(_operations(document))
-    order = [*dict.fromkeys(CHAPTERS.values()), OTHERS]
-    chapters = [(name, [one for one in operations if one["chapter"] == name]) for name in order]
-    schemas: Tree = document["components"]["schemas"]
-    models = [
-        {"name": name, "text": model.get("description", ""), "entries": _keys(model, schemas)}
-        for name, model in sorted(schemas.items())
-    ]
-    url = str(request.base_url)[:-1]
-    return page(request, "api_docs.html.j2", chapters=chapters, models=models, url=url)
-
-
-def _operations(document: Tree) -> Iterator[dict[str, Any]]:
-    """List the operations of an OpenAPI document, in its order, as the template shows them."""
-    models: Tree = document["components"]["schemas"]
-    for path, item in document["paths"].items():
-        for method in METHODS:
-            if method in item:
-                operation = item[method]
-                yield {
-                    "id": operation["operationId"],
-                    "method": method.upper(),
-                    "path": path,
-                    "text": operation["description"],
-                    "chapter": _chapter(path),
-                    "parameters": [_parameter(one) for one in operation.get("parameters", [])],
-                    "sent": _keys(_schema(operation.get("requestBody", {})), models),
-                    "answers": list(_answers(operation["responses"], models)),
-                }
-
-
-def _chapter(path: str) -> str:
-    fitting = [start for start in CHAPTERS if path.startswith(start)]
-    return CHAPTERS[max(fitting, key=len)] if fitting else OTHERS
-
-
-def _parameter(tree: Tree) -> dict[str, Any]:
-    kind = _linked(tree["schema"]) + f", in the {tree['in']}"
-    return _entry(tree["name"], kind, tree.get("required", False), tree)
-
-
-def _entry(name: str, kind: Markup, needed: bool, tree: Tree) -> dict[str, Any]:
-    return {"name": name, "kind": kind, "needed": needed, "text": tree.get("description", "")}
-
-
-def _schema(body: Tree) -> Tree:
-    """Return the schema of a JSON body, or an empty one."""
-    schema: Tree = body.get("content", {}).get("application/json", {}).get("schema", {})
-    return schema
-
-
-def _answers(responses: Tree, models: Tree) -> Iterator[dict[str, Any]]:
-    for status, response in responses.items():
-        if status.startswith("2"):
-            schema = _schema(response)
-            for part in schema.get("anyOf", [schema]):
-                text = _resolved(part, models).get("description", response["description"])
-                yield {"name": status, "text": text, "entries": _keys(part, models)}
-
-
-def _keys(schema: Tree, models: Tree) -> list[dict[str, Any]]:
-    """List the keys of an object, also of an optional one."""
-    parts = [_resolved(part, models) for part in schema.get("anyOf", [schema])]
-    model = next((part for part in parts if "properties" in part), {})
-    needed = model.get("required", [])
-    properties = model.get("properties", {})
-    return [_entry(name, _linked(part), name in needed, part) for name, part in properties.items()]
-
-
-def _resolved(schema: Tree, models: Tree) -> Tree:
-    reference = schema.get("$ref")
-    return schema if reference is None else models[reference.rpartition("/")[2]]
-
-
-def _linked(schema: Tree) -> Markup:
-    return Markup(kind(schema, _link, lambda value: escape(json.dumps(value))))
-
-
-def _link(name: str) -> str:
-    return Markup('<a href="#model-{0}">{0}</a>').format(name)
+    chapters: dict[str, list[tuple[str, str, Tree]]] = {
+        name: [] for name in [*CHAPTERS.values(), OTHERS]
+    }
+    for path, methods in document["paths"].items():
+        name = next((CHAPTERS[start] for start in CHAPTERS if path.startswith(start)), OTHERS)
+        chapters[name] += [(method.upper(), path, one) for method, one in methods.items()]
+    schemas, url = document["components"]["schemas"], str(request.base_url)[:-1]
+    return page(request, "api_docs.html.j2", chapters=chapters, schemas=schemas, url=url)
 
 
 def kind(schema: Tree, link: Callable[[str], str], code: Callable[[object], str]) -> str:
@@ -128,3 +55,11 @@ def kind(schema: Tree, link: Callable[[str], str], code: Callable[[object], str]
     if schema.get("type") == "array":
         return f"list of {kind(schema.get('items', {}), link, code)}"
     return str(schema.get("type", "anything"))
+
+
+def _linked(schema: Tree) -> Markup:
+    link = Markup('<a href="#model-{0}">{0}</a>').format
+    return Markup(kind(schema, link, lambda value: escape(json.dumps(value))))
+
+
+templates.filters["linked"] = _linked

@@ -35,7 +35,7 @@ from ...trials.requests import MAX_KEY
 from ...trials.settings import TrialSettings
 from ...trials.status import has_episode
 from ...trials.verification import check_trial, replayed
-from ..api.parameters import masked
+from ..api.routing import masked
 from ..auth import EVERYBODY, allow
 from ..browsers import INLINE_STYLES
 from ..errors import ApiError, trial_error
