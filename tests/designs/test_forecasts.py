@@ -8,13 +8,13 @@ import pytest
 
 from decobandit import Design, optimum
 from decobandit.bounds import compare_by_simulation, compare_exactly
-from decobandit.designs import as_python, forecast, operating_characteristics
+from decobandit.designs import forecast, operating_characteristics
 from decobandit.designs.forecasts import PATH_STATES
 from decobandit.policies import Context, make_policy
 from decobandit.problem import Arm, BetaBernoulli, NormalNormal, Problem, Reward, Rules, Scenario
 from decobandit.problem.model import Terminal
 from decobandit.problem.problem_files import Format, format_problem, parse_problem
-from decobandit.trials import create_trial, open_trial
+from decobandit.trials import create_trial
 from helpers.policies import Bench
 from helpers.refusals import refused
 from helpers.values import evaluated
@@ -170,19 +170,6 @@ PROBLEMS = {
 def test_files_hold_the_same_problem(name: str, format: Format) -> None:
     problem = PROBLEMS[name]
     assert parse_problem(format_problem(problem, format=format), format=format) == problem
-
-
-@pytest.mark.parametrize("name", PROBLEMS)
-def test_the_code_runs_and_starts_the_same_trial(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("DECO_DB", str(tmp_path / "code.db"))
-    exec(as_python(PROBLEMS[name], "deco", "it's mine"), {})
-    trial = open_trial("it's mine")
-    assert (trial.problem, trial.policy) == (PROBLEMS[name], "deco")
-    (allocation,) = trial.allocations()
-    assert capsys.readouterr().out.strip() == (allocation.arm or str(allocation.pulls))
-    trial.store.close()
 
 
 def test_what_auto_picks_is_shown_once() -> None:

@@ -102,9 +102,7 @@ def fits(page: Any) -> bool:
 
 def wait_for_figures(page: Any) -> None:
     for figure in page.locator("[data-figure]").all():
-        drawn = "expected" if figure.get_attribute("data-figure") == "path" else "yes"
-        name = figure.get_attribute("id")
-        page.wait_for_selector(f"#{name}[data-drawn={drawn}], #{name}[data-drawn=expected]")
+        page.wait_for_selector(f"#{figure.get_attribute('id')}[data-drawn=yes]")
 
 
 def test_a_trial_is_planned_started_run_by_keyboard_explained_and_audited(
@@ -281,22 +279,11 @@ def test_forms_for_subjects_reasons_unmasking_and_closing(chromium: Any, served:
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(375, "dark"), (1200, "light")])
-def test_a_problem_file_is_read_into_the_form(
-    chromium: Any, served: Served, tmp_path: Path, width: int, scheme: str
+def test_mistakes_of_a_form_are_seen_beside_their_fields(
+    chromium: Any, served: Served, width: int, scheme: str
 ) -> None:
-    file = tmp_path / "doses.toml"
-    file.write_text(
-        "horizon = 10\nterminal = { deploy = 20 }\n[[arms]]\nname = 'dose'\ncount = 3\n"
-        "prior = { good = 2, bad = 3 }\nreward = { good = 4, bad = -1 }\n"
-    )
     with window(chromium, served, width=width, scheme=scheme, refused=1) as page:
         page.goto("/plan")
-        page.locator("summary", has_text="From a problem file").click()
-        with page.expect_navigation():
-            page.get_by_label("File", exact=True).set_input_files(file)
-        assert page.get_by_label("Name of arm 3").input_value() == "dose-3"
-        assert page.get_by_label("Reward of a bad outcome of arm 2").input_value() == "-1"
-        assert page.get_by_label("Deployment").input_value() == "20"
         page.get_by_label("Prior bad outcomes of arm 2").fill("none")
         page.locator("summary", has_text="Rules").click()
         page.get_by_label("Burn-in").fill("many")
@@ -322,9 +309,15 @@ def test_a_design_is_planned_and_reported(
     with window(chromium, served, width=width, scheme=scheme) as page:
         page.goto("/plan")
         page.locator("summary", has_text="From a problem file").click()
-        with page.expect_navigation():
-            page.get_by_label("File", exact=True).set_input_files(tmp_path / "design.toml")
-        assert page.get_by_label("Superiority").input_value() == "0.97"
+        page.get_by_label("File", exact=True).set_input_files(tmp_path / "design.toml")
+        page.wait_for_function("document.getElementById('problem-text').value.length > 100")
+        page.locator("summary", has_text="Rules: control").click()
+        page.locator("summary", has_text="Scenarios: what if").click()
+        page.get_by_role("button", name="Remove arm 3").click()
+        page.get_by_role("button", name="Add a scenario").click()
+        typed = ("0.3", "0.3", "0.3", "0.7")
+        for field, text in zip(page.locator("[name=truth]").all(), typed, strict=True):
+            field.fill(text)
         # an arm and a scenario more, and they go again: probabilities stay with their arms
         page.get_by_role("button", name="Add an arm").click()
         page.get_by_role("button", name="Add a scenario").click()

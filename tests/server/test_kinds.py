@@ -1,13 +1,11 @@
 """Trials of other outcomes than good or bad over HTTP: the API, and forms that fit the kind."""
 
-import html
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from decobandit import solve
-from decobandit.designs import as_python
 from decobandit.problem import (
     Arm,
     DirichletCategorical,
@@ -115,7 +113,6 @@ def test_the_plan_page_forecasts_a_file_with_other_outcomes(site: Site) -> None:
     assert found.status_code == 200
     expected = solve(problem).upper_bound
     assert f"{expected:.3f}" in found.text
-    assert as_python(problem, "deco", "planned") in html.unescape(found.text)
     assert browser.post("/trials", data=sent).status_code == 303
     assert open_trial("planned", db=site.store).problem == problem
 

@@ -46,7 +46,7 @@ def pages_of(trial: Trial) -> dict[str, tuple[str, ...]]:
         f"{here}/why": READERS,
         f"{here}/results": READERS,
         f"{here}/report": READERS,
-        f"{here}/why.json?expected=true": READERS,
+        f"{here}/why.json": READERS,
         f"{here}/audit": READERS,
         f"{here}/audit?check=chain": READERS,
         f"{here}/audit?check=decisions": READERS,
@@ -265,7 +265,7 @@ def strings(tree: Any) -> Iterator[str]:
 
 
 def test_figures_show_names_as_text(site: Site, trial: Trial) -> None:
-    found = Browser(site, "admin").get(f"/trials/{trial.id}/why.json?expected=true&dark=true")
+    found = Browser(site, "admin").get(f"/trials/{trial.id}/why.json?dark=true")
     assert found.headers["content-type"] == "application/json"
     shown = list(strings(found.json()))
     tags = {tag for text in shown for tag in re.findall(r"<[^>]*>?", text)}
@@ -277,12 +277,11 @@ def test_the_figure_of_the_path_has_the_price_and_the_loss(site: Site) -> None:
     trial = site.trial(NAMES, policy="deco")
     for outcome in (1, 0):
         trial.tell(trial.ask().id, outcome)
-    tree = Browser(site, "viewer").get(f"/trials/{trial.id}/why.json?expected=true").json()
+    tree = Browser(site, "viewer").get(f"/trials/{trial.id}/why.json").json()
     traces = {trace["name"]: trace for trace in tree["path"]["data"]}
     path = trial.episode()
     assert traces["price of a pull"]["y"] == pytest.approx(path.prices.tolist())
     assert traces["loss in this episode"]["y"] == pytest.approx(path.running_loss.tolist())
-    assert len(traces["expected loss"]["y"]) == path.stages
 
 
 def drawn(page: str) -> list[tuple[str, float, float]]:
@@ -322,7 +321,7 @@ def test_every_kind_of_policy_is_explained(site: Site, policy: str) -> None:
     page = browser.get(f"/trials/{trial.id}/why")
     assert page.status_code == 200
     assert len({arm for arm, *_ in drawn(page.text)}) >= 1
-    figures = browser.get(f"/trials/{trial.id}/why.json?expected=true").json()
+    figures = browser.get(f"/trials/{trial.id}/why.json").json()
     assert figures["path"]["data"]
 
 

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from .forecasts import EXACT_STATES as EXACT_STATES
     from .forecasts import STEPS as STEPS
     from .forecasts import Forecast as Forecast
-    from .forecasts import as_python as as_python
     from .forecasts import forecast as forecast
     from .forecasts import too_slow as too_slow
     from .results import Calibrated as Calibrated

@@ -9,8 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from pprint import pformat
-from textwrap import indent
 from typing import Any
 
 from ..bounds import BoundValue, bound
@@ -18,7 +16,6 @@ from ..evaluation import evaluate
 from ..policies import BASELINE_POLICY as BASELINE
 from ..policies import (
     COMPARED_POLICIES,
-    DEFAULT_POLICY,
     Context,
     Cost,
     Policy,
@@ -28,7 +25,7 @@ from ..policies import (
     picked_name,
     policy_class,
 )
-from ..problem import Problem, Rules, check_problem, problem_to_dict
+from ..problem import Problem, Rules, check_problem
 from ..simulation import simulate
 from ..support import (
     Floats,
@@ -59,7 +56,6 @@ MAX_CHOSEN_STEPS = 100  # arms times stages up to which a chosen policy of slow 
 SLOW_COSTS: tuple[Cost, ...] = ("decision", "solve")  # to simulate
 FROM_PRICES: str = "lagrangian"
 UNDER_RULES = "values are of trials that obey the rules of the design, early stopping included"
-CODE_WIDTH = 92
 NO_BOUND = {"best_bound": None, "best_bound_is": None}
 
 
@@ -270,22 +266,3 @@ def _over_prior(
             more = gain.value, gain.value_se
         method = "exact" if name in exact else "simulated"
         yield PolicyForecast(name, value, error, *more, None, method)
-
-
-def as_python(problem: Problem, policy: str = DEFAULT_POLICY, name: str | None = None) -> str:
-    """Code that starts the same trial and asks for its first arm."""
-    named = "" if name is None else f", name={name!r}"
-    tree = pformat(problem_to_dict(problem), width=CODE_WIDTH, sort_dicts=False)
-    batch = problem.pulls_per_stage > 1
-    outcome = "...)  # good outcomes and pulls of every arm"
-    return f"""from decobandit.problem import problem_from_dict
-from decobandit.trials import create_trial
-
-problem = problem_from_dict(
-{indent(tree, "    ")}
-)
-trial = create_trial(problem, policy={policy!r}{named})
-allocation = trial.ask()
-print(allocation.{"pulls" if batch else "arm"})
-# trial.tell(allocation.id, {outcome if batch else "1)  # its outcome, 1 if good"}
-"""

@@ -254,9 +254,9 @@ class Draft:
             raise _bad_file(error) if self["file"] else FormError.at(field, error) from None
         return problem, design
 
-    def design_file(self, problem: Problem, design: Design) -> str:
+    def design_file(self, problem: Problem, design: Design | None) -> str:
         """Return a problem file with the design; the uploaded one if it has these policies."""
-        if self["file"]:
+        if design is not None and self["file"]:
             _, own_design = self._table_of_file().designed()
             if own_design is not None and beside_equal(own_design).policies == design.policies:
                 return "".join(f"{line}\n" for line in self["file"].splitlines())  # sent as CRLF
@@ -513,7 +513,7 @@ def _page(
             "missing": draft["policy"] not in [one.policy for one in plan.policies],
             "fields": draft.fields(),
             "ruled": design is not None and design.rules != Rules(),
-            "copies": _copies(plan.problem, draft, design),
+            "file": draft.design_file(plan.problem, design),
         }
     return page(
         request,
@@ -545,16 +545,6 @@ def policy_groups() -> dict[str, dict[str, str]]:
         for group, names in GROUPS.items()
     }
     return groups | ({"more": texts} if texts else {})
-
-
-def _copies(problem: Problem, draft: Draft, design: Design | None) -> list[tuple[str, str, str]]:
-    """Texts that say the same: title, id, text. Rules are in the file alone."""
-    if design is not None:
-        text = draft.design_file(problem, design)
-        return [(f"Problem file ({draft.format.upper()})", draft.format, text)]
-    code = designs.as_python(problem, draft["policy"], draft["name"])
-    text = format_problem(problem, format="toml")
-    return [("Problem file (TOML)", "toml", text), ("Python", "python", code)]
 
 
 def _scale(plan: designs.Forecast) -> Callable[[float], str]:

@@ -17,14 +17,12 @@ from fastapi.responses import HTMLResponse, StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
 from ... import trials
-from ...bounds import MEANINGS, Episode, gap
-from ...designs import EXACT_STATES, STEPS, too_slow
-from ...evaluation import evaluate
+from ...bounds import MEANINGS, Episode
 from ...figures import DARK_VARIANTS, draw_chart, episode_chart
 from ...figures.episodes import pull_labels
 from ...policies import policy_class
 from ...problem.problem_files import parse_tree
-from ...support import Cache, Floats, TooLarge, is_count
+from ...support import is_count
 from ...trials.allocations import AllocationState, counts_from, told_text
 from ...trials.arm_changes import ARM_KINDS
 from ...trials.ledger import Ledger
@@ -32,7 +30,6 @@ from ...trials.lists import matching, numbers_of, page_of_allocations, stale_ids
 from ...trials.report import posteriors_of
 from ...trials.report_text import trial_page
 from ...trials.requests import MAX_KEY
-from ...trials.settings import TrialSettings
 from ...trials.status import has_episode
 from ...trials.verification import check_trial, replayed
 from ..api.routing import masked
@@ -308,7 +305,6 @@ def allocations(
 # -- why ----------------------------------------------------------------------------------------
 
 TIGHTER = 5e-4  # less cannot be seen in three digits
-_expected_losses = Cache[str, Floats | None](64)  # by the hash of the tables of a trial
 
 
 @router.get("/why")
@@ -381,33 +377,22 @@ def _bars(status: trials.Status) -> _Bars:
 
 @router.get("/why.json")
 @allow("admin", "viewer")
-async def why_figures(
-    visit: Seen, dark: bool = False, expected: bool = False, segment: ShortText = ""
-) -> Response:
-    """Return the figure; `expected` adds the expected loss of the policy, which is slower."""
-    state, trial = visit.request.app.state, visit.trial
-    ledger = _part(await run_in_threadpool(trial.read), segment)
-    settings, line = ledger.settings, None
-    if not has_episode(settings):
-        return Response('{"path": null}', media_type="application/json")
-    if expected:
-        if settings.tables_hash not in _expected_losses:
-            loss = await state.long_work.run(visit.request, "plan", expected_loss, settings)
-            _expected_losses.put(settings.tables_hash, loss)
-        line = _expected_losses.get(settings.tables_hash)
-    episode = await run_in_threadpool(partial(trial.episode, segment=ledger.segment))
-    text = await run_in_threadpool(path_figure, episode, line, dark=dark)
+def why_figures(visit: Seen, dark: bool = False, segment: ShortText = "") -> Response:
+    """Return the figure of the trial so far, for plotly."""
+    ledger, text = _part(visit.trial.read(), segment), "null"
+    if has_episode(ledger.settings):
+        text = path_figure(visit.trial.episode(segment=ledger.segment), dark=dark)
     return Response(f'{{"path": {text}}}', media_type="application/json")
 
 
-def path_figure(path: Episode, expected: Floats | None = None, *, dark: bool) -> str:
+def path_figure(path: Episode, *, dark: bool) -> str:
     """Draw the paper's Figure 2 for this trial, as JSON; null before the first recorded stage."""
     if path.stages == 0:
         return "null"
     import plotly.io
     from plotly.utils import PlotlyJSONEncoder
 
-    tree = draw_chart(episode_chart(path, expected), interactive=True).to_plotly_json()
+    tree = draw_chart(episode_chart(path), interactive=True).to_plotly_json()
     names = sum(bool(trace.get("showlegend", True)) for trace in tree["data"])
     template = plotly.io.templates["plotly_dark" if dark else "plotly_white"]
     tree["layout"] |= {
@@ -427,25 +412,6 @@ def path_figure(path: Episode, expected: Floats | None = None, *, dark: bool) ->
     for colour, on_dark in DARK_VARIANTS.items() if dark else ():
         text = text.replace(json.dumps(colour), json.dumps(on_dark))
     return text
-
-
-def expected_loss(settings: TrialSettings) -> Floats | None:
-    """Return the expected loss up to each stage, (stages,); None if that is slow."""
-    problem = settings.problem
-    if too_slow(problem, policy_class(settings.policy, places=False).cost):
-        return None
-    policy = settings.make_policy()
-    method = "simulated"
-    if policy.has_table:
-        try:  # on few states both take a moment; on many, this gives up soon
-            evaluate(problem, policy, limit_states=EXACT_STATES)
-            method = "exact"
-        except TooLarge:
-            pass
-    draws = int(np.clip(STEPS // (4 * problem.n_arms * problem.stages), 50, 1000))
-    return gap(
-        problem, policy, solution=settings.solution, method=method, draws=draws, per_draw=4
-    ).running_loss
 
 
 # -- audit --------------------------------------------------------------------------------------
