@@ -10,7 +10,7 @@ import pytest
 
 from decobandit import designs, trials
 from decobandit.client import AsyncClient, Client, Refused, Unreachable
-from decobandit.client.verbs import ServerVerbs
+from decobandit.client.clients import ServerVerbs
 from decobandit.joint import optimum
 from decobandit.problem import Design, Problem, Scenario, designed_to_dict
 from decobandit.server import tokens

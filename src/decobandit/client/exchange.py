@@ -19,7 +19,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from itertools import count
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 from urllib.parse import quote
 
 import httpx
@@ -93,17 +93,13 @@ class Unreachable(StoreError):
     """No server answers at the address, or its answer was lost."""
 
 
-_KINDS: tuple[type[TrialError], ...] = (
-    library.NotFound,
-    library.NoFreeSlot,
-    library.Closed,
-    library.LimitReached,
-    library.Conflict,
-    library.Damaged,
-    StoreError,
-    TrialError,
-)
-_BY_CODE = {kind.code: kind for kind in _KINDS}
+_BY_CODE: dict[str, type[TrialError]] = {
+    kind.code: kind
+    for kind in (
+        *(library.NotFound, library.NoFreeSlot, library.Closed, library.LimitReached),
+        *(library.Conflict, library.Damaged, StoreError, TrialError),
+    )
+}
 _REFUSALS = (401, 403, 429)
 
 
@@ -240,15 +236,8 @@ def _requested_pause(response: httpx.Response, attempt: int, *, of_proxy: bool) 
     return _pause(attempt, FIRST_PROXY_PAUSE) if of_proxy else None
 
 
-def _unchanged(answer: Any) -> Any:
-    return answer
-
-
-class Fetches(Protocol):
-    """Interface of `Sender` and `AsyncSender`."""
-
-    def fetch(self, *requests: Request, read: Callable[..., Any] = _unchanged) -> Any:
-        """Return `read` of the answers to requests; of a list in pages, all its entries."""
+def _all(*answers: Any) -> Any:
+    return answers[0] if len(answers) == 1 else answers
 
 
 @dataclass(frozen=True)
@@ -259,7 +248,8 @@ class AsyncSender:
     exchange: Exchange
     sleep: Sleep = asyncio.sleep
 
-    async def fetch(self, *requests: Request, read: Callable[..., Any] = _unchanged) -> Any:
+    async def fetch(self, *requests: Request, read: Callable[..., Any] = _all) -> Any:
+        """Return `read` of the answers to requests; of a list in pages, all its entries."""
         send = self.http.request
         return read(*[await self.exchange.answer(one, send, self.sleep) for one in requests])
 
@@ -272,7 +262,9 @@ class Sender:
     exchange: Exchange
     sleep: Callable[[float], None] = time.sleep
 
-    def fetch(self, *requests: Request, read: Callable[..., Any] = _unchanged) -> Any:
+    def fetch(self, *requests: Request, read: Callable[..., Any] = _all) -> Any:
+        """Return `read` of the answers to requests; of a list in pages, all its entries."""
+
         async def send(**arguments: Any) -> httpx.Response:
             return self.http.request(**arguments)
 

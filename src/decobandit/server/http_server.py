@@ -19,6 +19,7 @@ import json
 import os
 import socket
 import threading
+from collections import Counter
 from collections.abc import Callable
 from types import FrameType
 from typing import ClassVar, Literal
@@ -50,45 +51,37 @@ _END_OF_HEAD = b"\r\n\r\n"
 
 
 class Connections:
-    """The open connections, by address, the oldest first."""
+    """The open connections, the oldest first."""
 
     def __init__(self, most: int, most_per_address: int) -> None:
         self.most, self.most_per_address = most, most_per_address
-        self._by_address: dict[str, dict[BoundedProtocol, None]] = {}
-        self._count = 0
+        self._open: dict[BoundedProtocol, None] = {}
 
     def __len__(self) -> int:
-        return self._count
+        return len(self._open)
 
     def add(self, new: BoundedProtocol) -> bool:
         """Let one in, and close others where there are too many; whether there was room.
 
         Without room all others are at work: then only known people are served on this one.
         """
-        of_address = self._by_address.setdefault(new.address, {})
-        strangers = sum(not one.known for one in of_address)
-        room = strangers < self.most_per_address or self._cut(of_address)
-        if self._count >= self.most:
-            fullest = max(self._by_address.values(), key=len)
-            room = self._cut(fullest) or self._cut(self._all())
-            room = room or self._cut(self._all(), known=True)
-        # `cut` may have emptied the group of this address
-        self._by_address.setdefault(new.address, of_address)[new] = None
-        self._count += 1
+        same = self._of(new.address)
+        strangers = sum(not one.known for one in same)
+        room = strangers < self.most_per_address or self._cut(same)
+        if len(self) >= self.most:
+            ((fullest, _),) = Counter(one.address for one in self._open).most_common(1)
+            every = list(self._open)
+            room = self._cut(self._of(fullest)) or self._cut(every) or self._cut(every, known=True)
+        self._open[new] = None
         return room
 
     def remove(self, gone: BoundedProtocol) -> None:
-        of_address = self._by_address.get(gone.address, {})
-        if gone in of_address:
-            del of_address[gone]
-            self._count -= 1
-            if not of_address:
-                del self._by_address[gone.address]
+        self._open.pop(gone, None)
 
-    def _all(self) -> dict[BoundedProtocol, None]:
-        return {one: None for of_address in self._by_address.values() for one in of_address}
+    def _of(self, address: str) -> list[BoundedProtocol]:
+        return [one for one in self._open if one.address == address]
 
-    def _cut(self, among: dict[BoundedProtocol, None], *, known: bool = False) -> bool:
+    def _cut(self, among: list[BoundedProtocol], *, known: bool = False) -> bool:
         """Close the oldest that waits for its client; those of known people only if told so."""
         idle = (one for one in among if one.waits and (known or not one.known))
         victim = next(idle, None)

@@ -74,10 +74,9 @@ class Token:
 
     def to_dict(self) -> dict[str, Any]:
         """For people: without the digest."""
-        shown = ("id", "name", "role", "created_at", "revoked_at", "expires_at")
-        return {name: getattr(self, name) for name in shown} | {
-            "trials": None if self.trials is None else json.loads(self.trials)
-        }
+        trials = None if self.trials is None else json.loads(self.trials)
+        shown = {name: value for name, value in vars(self).items() if name != "digest"}
+        return shown | {"trials": trials}
 
 
 def _now(days: int = 0) -> str:
@@ -192,14 +191,8 @@ class TokenCache:
     are tried, the database is read at most once a second.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        *,
-        clock: Callable[[], float] = time.monotonic,
-        max_age: float = MAX_AGE_SECONDS,
-    ) -> None:
-        self.store, self._clock, self._max_age = store, clock, max_age
+    def __init__(self, store: Store, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self.store, self._clock = store, clock
         self._lock = threading.Lock()
         self._read_at: float | None = None
         self._changes = 0
@@ -210,7 +203,7 @@ class TokenCache:
     def stale(self) -> bool:
         """Whether the next lookup reads the database."""
         read_at = self._read_at
-        return read_at is None or self._clock() - read_at >= self._max_age
+        return read_at is None or self._clock() - read_at >= MAX_AGE_SECONDS
 
     def forget(self) -> None:
         """Read the table again at the next lookup."""
@@ -219,15 +212,14 @@ class TokenCache:
 
     def refresh(self) -> None:
         """Read the table, if what is known of it is old."""
-        if self.stale:
-            with self._lock:
-                if self.stale:
-                    began, changes = self._clock(), self._changes
-                    valid = [token for token in list_tokens(self.store) if token.valid]
-                    self._by_digest = {token.digest: token for token in valid}
-                    self._by_id = {token.id: token for token in valid}
-                    # what was changed while we read counts as unread
-                    self._read_at = began if changes == self._changes else None
+        with self._lock:
+            if self.stale:
+                began, changes = self._clock(), self._changes
+                valid = [token for token in list_tokens(self.store) if token.valid]
+                self._by_digest = {token.digest: token for token in valid}
+                self._by_id = {token.id: token for token in valid}
+                # what was changed while we read counts as unread
+                self._read_at = began if changes == self._changes else None
 
     def find(self, secret: str) -> Token | None:
         self.refresh()
