@@ -201,13 +201,8 @@ async def _evaluated(request: Request, key: str, trial: Trial, body: sent.FlagIn
     metadata: dict[str, Any] = {"allocation": slot.id}
     if slot.probability is not None:
         metadata["probability"] = slot.probability
-    return {
-        "key": key,
-        "value": slot.arm,
-        "variant": slot.arm,
-        "reason": "SPLIT",
-        "metadata": metadata,
-    }
+    value = {"value": slot.arm, "variant": slot.arm, "reason": "SPLIT"}
+    return {"key": key, **value, "metadata": metadata}
 
 
 router = APIRouter(

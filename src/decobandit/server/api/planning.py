@@ -179,18 +179,10 @@ async def start_trial(
     """As `create_trial`, by the sender of a request; settings: of `make_settings`."""
     store, long_work = request.app.state.store, request.app.state.long_work
     assert isinstance(long_work, LongWork)
-    new = await run_in_threadpool(
-        NewTrial,
-        problem,
-        store,
-        name=name,
-        seed=seed,
-        by=request.state.principal.name,
-        design=design,
-        design_report=design_report,
-        max_open=max_open,
-        max_cancelled=max_cancelled,
-    )
+    about: dict[str, Any] = {"name": name, "seed": seed, "by": request.state.principal.name}
+    about |= {"design": design, "design_report": design_report}
+    about |= {"max_open": max_open, "max_cancelled": max_cancelled}
+    new = await run_in_threadpool(NewTrial, problem, store, **about)
     rules = None if design is None else design.rules
     solved = await long_work.run(
         request, "trial", make_settings, problem, seed=new.seed, rules=rules, **settings

@@ -265,7 +265,7 @@ def masked(slot: Allocation, trial: Trial) -> Allocation:
 def blind(slot: Allocation, trial: Trial) -> dict[str, Any]:
     """Return a masked allocation as JSON values: what a blinded answer has, by name."""
     shown = masked(slot, trial)
-    tree: dict[str, Any] = {"id": shown.id, "subject": shown.subject, "arm": shown.arm}
+    tree: dict[str, Any] = {"id": shown.id, "arm": shown.arm, "subject": shown.subject}
     if shown.segment is not None:
         tree["segment"] = shown.segment
     if shown.arm is None:

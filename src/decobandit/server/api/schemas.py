@@ -33,7 +33,10 @@ MAX_NUMBER = 2**53  # of a count that is an outcome
 MAX_TALLY = 10_000  # characters
 MAX_SEED = 2**63 - 1024  # a double, as the numbers of the document are
 KEY_PATTERN = r"^[ -~]{1,100}$"
-Ties = Literal["least-pulled", "most-pulled", "first", "last", "random"]
+Ties = Annotated[
+    Literal["least-pulled", "most-pulled", "first", "last", "random"],
+    Field(description="How ties are broken."),
+]
 
 
 class In(BaseModel):
@@ -88,11 +91,17 @@ Key = Annotated[
 _LINE = {"pattern": line_pattern()}
 _TRIAL_NAME = {"pattern": line_pattern("/", before=r"(?!-|\.{1,2}$|[0-9a-f]{16}$)")}
 Reason = Annotated[str, Field(min_length=1, max_length=MAX_TEXT, json_schema_extra=_LINE)]
-Note = Annotated[str, Field(min_length=1, max_length=MAX_TEXT, json_schema_extra=_LINE)]
 Subject = Annotated[str, Field(min_length=1, max_length=MAX_SUBJECT, json_schema_extra=_LINE)]
 TrialName = Annotated[str, Field(min_length=1, max_length=MAX_NAME, json_schema_extra=_TRIAL_NAME)]
 
 
+MaxOpen = Annotated[
+    int | None, Field(ge=1, le=MAX_LIMIT, description="Allocations that may be pending.")
+]
+MaxCancelled = Annotated[
+    int | None, Field(ge=0, le=MAX_LIMIT, description="Allocations that may be cancelled in all.")
+]
+Tolerance = Annotated[float, Field(ge=1e-6, le=0.1, description="Relative gap of the prices.")]
 SentArms = Annotated[
     ArmList[ArmEntry],
     at_most(MAX_SENT_ARMS),
@@ -124,19 +133,15 @@ class CreateIn(In):
     name: TrialName | None = Field(default=None, description="Unique; by default a random one.")
     policy: str = Field(default=DEFAULT_POLICY, max_length=40, description="Name of the policy.")
     seed: int | None = Field(default=None, ge=0, le=MAX_SEED, description="Of the draws.")
-    tol: float = Field(default=1e-4, ge=1e-6, le=0.1, description="Relative gap of the prices.")
-    ties: Ties = Field(default="least-pulled", description="How ties are broken.")
+    tol: Tolerance = 1e-4
+    ties: Ties = "least-pulled"
     bound: bool | None = Field(
         default=None,
         description="Whether to solve the dual for the bound alone, for a policy that is made "
         "without prices; by default where that is quick.",
     )
-    max_open: int | None = Field(
-        default=None, ge=1, le=MAX_LIMIT, description="Allocations that may be pending."
-    )
-    max_cancelled: int | None = Field(
-        default=None, ge=0, le=MAX_LIMIT, description="Allocations that may be cancelled in all."
-    )
+    max_open: MaxOpen = None
+    max_cancelled: MaxCancelled = None
     design_report: str | None = Field(
         default=None,
         pattern="^[0-9a-f]{64}$",
@@ -160,7 +165,7 @@ class AskIn(Keyed):
     segment: Subject | None = Field(
         default=None, description="Segment of the visitor; needed where the trial has segments."
     )
-    note: Note | None = Field(default=None, description="Kept in the log.")
+    note: Reason | None = Field(default=None, description="Kept in the log.")
 
 
 class FlagIn(In):
@@ -261,12 +266,8 @@ class OutcomesIn(Keyed):
         """Return the outcomes as `Trial.tell` takes them."""
         forms = (self.outcome, self.counts, self.rows)
         if sum(form is not None for form in forms) != 1:
-            raise ApiError(
-                422,
-                "invalid",
-                "body: outcome is missing, or there are two forms of outcomes",
-                field="body.outcome",
-            )
+            text = "body: outcome is missing, or there are two forms of outcomes"
+            raise ApiError(422, "invalid", text, field="body.outcome")
         if self.rows is not None:
             return [(row.arm, row.outcome) for row in self.rows]
         if self.counts is None:
@@ -296,12 +297,8 @@ class AddArmIn(CloseArmIn):
 class LimitsIn(ReasonIn):
     """Other limits of a trial; those that are not given stay."""
 
-    max_open: int | None = Field(
-        default=None, ge=1, le=MAX_LIMIT, description="Allocations that may be pending."
-    )
-    max_cancelled: int | None = Field(
-        default=None, ge=0, le=MAX_LIMIT, description="Allocations that may be cancelled in all."
-    )
+    max_open: MaxOpen = None
+    max_cancelled: MaxCancelled = None
     max_unmasked: int | None = Field(
         default=None,
         ge=0,
@@ -336,8 +333,8 @@ class DesignIn(In):
         lt=1,
         description="Find the smallest threshold whose type I error is at most this, and use it.",
     )
-    ties: Ties = Field(default="least-pulled", description="How ties are broken.")
-    tol: float = Field(default=1e-4, ge=1e-6, le=0.1, description="Relative gap of the prices.")
+    ties: Ties = "least-pulled"
+    tol: Tolerance = 1e-4
 
     def settings(self) -> dict[str, Any]:
         """As `operating_characteristics` takes them."""
