@@ -84,9 +84,9 @@ def _schema(name: str, schema: Tree) -> list[str]:
 
 def kind(schema: Tree) -> str:
     """The type of a value in words, with links to the tables below."""
-    from decobandit.server.pages import api_docs
+    from decobandit.server.pages import site
 
-    return api_docs.kind(
+    return site.kind(
         schema, lambda name: f"[{name}](#schema-{name.lower()})", lambda value: f"`{value}`"
     )
 

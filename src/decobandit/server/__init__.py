@@ -2,5 +2,6 @@
 
 `api/`: routes, request bodies (`schemas.py`), responses (`responses.py`), plans and new trials
 (`planning.py`). `pages/`: forms and templates. Slow computations run in processes of their own
-(`long_work.py`). Access log: `recorder.py`; HTTP itself: `http_server.py`.
+(`long_work.py`). Tokens, roles, access log: `auth.py`; log and metrics: `observation.py`; HTTP
+itself: `http_server.py`.
 """

@@ -1,15 +1,18 @@
-"""List of trials, access log, login, logout, and static files.
+"""List of trials, access log, login, logout, the API page, and static files.
 
 The form for a new trial is in `plan.py`, the pages of a trial in `trial.py`.
 """
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable, Mapping
 from importlib.resources import as_file, files
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import FileResponse
+from markupsafe import Markup, escape
 from starlette.convertors import PathConvertor, register_url_convertor
 
 from ...trials import Event, people_log
@@ -17,10 +20,9 @@ from ...trials.lists import page_of_trials
 from ..auth import COOKIE, EVERYBODY, allow, cookie_of
 from ..errors import ApiError
 from ..tokens import list_tokens
-from . import api_docs as api_docs_page
 from . import plan as plan_pages
 from . import trial as trial_pages
-from .rendering import PageRoute, Sent, error_page, go, page, page_of
+from .rendering import PageRoute, Sent, error_page, go, page, page_of, templates
 from .trial import PLOTLY
 
 KINDS = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
@@ -166,6 +168,60 @@ def log_out(request: Request) -> Response:
     return left
 
 
+# -- the API for people: one page made from its OpenAPI document --------------------------------
+
+CHAPTERS = {  # by how a path begins, the longest first; what begins otherwise is of the server
+    "/api/v1/trials/{trial}/allocations": "Allocations",
+    "/api/v1/trials/{trial}/ask": "Allocations",
+    "/api/v1/trials": "Trials",
+    "/api/v1/plan": "Planning",
+    "/api/v1/design": "Planning",
+    "/api/v1/tokens": "People",
+    "/api/v1/people": "People",
+    "/ofrep": "Flags",
+}
+OTHERS = "The server"
+
+Tree = Mapping[str, Any]
+
+
+@router.get("/api/docs")
+@allow()
+def api_docs(request: Request) -> Response:
+    """Show the API page."""
+    document = request.app.openapi()
+    chapters: dict[str, list[tuple[str, str, Tree]]] = {
+        name: [] for name in [*CHAPTERS.values(), OTHERS]
+    }
+    for path, methods in document["paths"].items():
+        name = next((CHAPTERS[start] for start in CHAPTERS if path.startswith(start)), OTHERS)
+        chapters[name] += [(method.upper(), path, one) for method, one in methods.items()]
+    schemas, url = document["components"]["schemas"], str(request.base_url)[:-1]
+    return page(request, "api_docs.html.j2", chapters=chapters, schemas=schemas, url=url)
+
+
+def kind(schema: Tree, link: Callable[[str], str], code: Callable[[object], str]) -> str:
+    """Describe the type of a value; `link`: how a model is named, `code`: a value."""
+    if "$ref" in schema:
+        return link(schema["$ref"].rpartition("/")[2])
+    if "anyOf" in schema or "oneOf" in schema:
+        parts = schema.get("anyOf") or schema["oneOf"]
+        return " or ".join(dict.fromkeys(kind(part, link, code) for part in parts))
+    if "enum" in schema or "const" in schema:
+        return ", ".join(code(value) for value in schema.get("enum") or [schema["const"]])
+    if schema.get("type") == "array":
+        return f"list of {kind(schema.get('items', {}), link, code)}"
+    return str(schema.get("type", "anything"))
+
+
+def _linked(schema: Tree) -> Markup:
+    link = Markup('<a href="#model-{0}">{0}</a>').format
+    return Markup(kind(schema, link, lambda value: escape(json.dumps(value))))
+
+
+templates.filters["linked"] = _linked
+
+
 # -- files --------------------------------------------------------------------------------------
 
 
@@ -190,7 +246,6 @@ def static(request: Request, name: str) -> Response:
     return Response(static_files[name].read_bytes(), media_type=kind, headers=headers)
 
 
-router.include_router(api_docs_page.router)
 router.include_router(plan_pages.router)
 router.include_router(trial_pages.router)
 
