@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from decobandit.server.browsers import CONTENT_POLICY, INLINE_STYLES
+from decobandit.server.auth import CONTENT_POLICY, INLINE_STYLES
 from decobandit.server.limits import Limits
 from decobandit.trials import Store
 from helpers.wanted_headers import WANTED

@@ -32,8 +32,15 @@ from .api import flags, planning, routes  # noqa: F401  # routes of the router
 from .api.responses import describe_records
 from .api.routing import MAX_CHECKS, MAX_TRIALS
 from .api.routing import router as api_router
-from .auth import SECURITY_SCHEMES, Guard, Identify
-from .browsers import Cors, SameOrigin, SecurityHeaders, checked_origin
+from .auth import (
+    SECURITY_SCHEMES,
+    Cors,
+    Guard,
+    Identify,
+    SameOrigin,
+    SecurityHeaders,
+    checked_origin,
+)
 from .errors import CatchAll, database_silent, error_response, trial_error
 from .limits import BodyLimit, Limits, RateLimit, RecordReaders, Shares
 from .long_work import LongWork

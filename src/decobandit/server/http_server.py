@@ -31,7 +31,7 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from .browsers import DEFAULTS
+from .auth import DEFAULTS
 from .limits import Limits, counted_address
 
 HEAD_BYTES = 16 * 1024

@@ -21,8 +21,7 @@ from ...support.errors import InvalidArgument
 from ...trials import Trial
 from ...trials.settings import make_settings
 from ...trials.trial import NewTrial
-from ..auth import Caller, allow
-from ..browsers import INLINE_STYLES
+from ..auth import INLINE_STYLES, Caller, allow
 from ..limits import Limits
 from ..long_work import LongWork, refusals
 from . import responses as out

@@ -39,8 +39,7 @@ from ...trials import Conflict, Store, Trial, TrialError, open_trial
 from ...trials.trial import trial_name
 from ..api.planning import check_size, check_work, start_trial
 from ..api.schemas import DesignedIn
-from ..auth import allow
-from ..browsers import INLINE_STYLES
+from ..auth import INLINE_STYLES, allow
 from ..errors import ApiError, trial_error
 from ..limits import Limits
 from ..long_work import refusals

@@ -33,8 +33,7 @@ from ...trials.requests import MAX_KEY
 from ...trials.status import has_episode
 from ...trials.verification import check_trial, replayed
 from ..api.routing import masked
-from ..auth import EVERYBODY, allow
-from ..browsers import INLINE_STYLES
+from ..auth import EVERYBODY, INLINE_STYLES, allow
 from ..errors import ApiError, trial_error
 from ..long_work import refusals
 from ..request_context import Principal
