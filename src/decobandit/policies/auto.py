@@ -29,7 +29,7 @@ from ..joint import count_states
 from ..problem import Problem, State
 from .allocation import Random
 from .base import Context, Policy
-from .calibrated import exact_value, on_common_draws
+from .calibrated import best_on_draws, exact_value
 from .catalogue import make_policies, serving
 from .index_policy import same_rewards
 from .names import DEFAULT_POLICY
@@ -115,17 +115,7 @@ def _best(policies: Sequence[Policy]) -> Policy:
     try:
         values = [exact_value(policy, limit).value for policy in policies]
     except ValueError:
-        return _best_on_draws(policies)
+        pulls = int(policies[0].problem.pulls.sum()) * policies[0].problem.n_arms
+        few = pulls <= SAMPLED_PULLS
+        return policies[best_on_draws(policies, DRAWS, PER_DRAW, MIN_Z) if few else 0]
     return policies[int(np.argmax(values))]
-
-
-def _best_on_draws(policies: Sequence[Policy]) -> Policy:
-    first, *rivals = policies
-    problem = first.problem
-    if int(problem.pulls.sum()) * problem.n_arms > SAMPLED_PULLS:
-        return first
-    sample = on_common_draws(policies, DRAWS, PER_DRAW)
-    gains = [sample.difference(rival.name, first.name) for rival in rivals]
-    largest = max(range(len(rivals)), key=lambda i: gains[i].value)
-    better = gains[largest].value > MIN_Z * gains[largest].value_se
-    return rivals[largest] if better else first
