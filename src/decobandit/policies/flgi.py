@@ -17,7 +17,6 @@ from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from ..arm import normal_indices
 from ..arm.gittins import MOST_PULLS, discounted_table
@@ -97,44 +96,24 @@ class ForwardGittinsPolicy(IndexPolicy):
         return np.array([sd * normal_indices(worth, most, self.discount) for sd, worth in pairs])
 
     def _share_measured(self, stage: int, states: States, rng: np.random.Generator) -> Ints:
-        (E, K), units = states.stats.shape[:2], self.problem.units
-        n = np.repeat(states.stats[..., 0], units, axis=0)
-        total = np.repeat(states.stats[..., 1], units, axis=0)
-        every = None if states.allowed is None else np.repeat(states.allowed, units, axis=0)
-        position, place = rng.integers(units, size=E * units), np.arange(E * units)
+        """Share units: for each a block is imagined, up to its position."""
+        (E, K), units, unit = states.stats.shape[:2], self.problem.units, self.problem.unit
+        n, total = (np.repeat(states.stats[..., i], units, axis=0) for i in (0, 1))
+        allowed, at = np.repeat(allowed_in(states), units, axis=0), self.compared(stage)
+        position, rows = rng.integers(units, size=E * units), np.arange(E * units)
         shares = np.zeros((E * units, K), dtype=np.int64)
-        for i in range(units):  # blocks are imagined, one for each unit, up to its position
-            taken = self._largest(stage, n[place], total[place], every, place, rng)
-            there = position[place] == i
-            shares[place[there], taken[there]] = 1
-            place, taken = place[~there], taken[~there]
-            self._imagine(n, total, place, taken, rng)
+        for i in range(units):
+            pulls, weight = n[rows].astype(np.int64), self._prior_pulls + n[rows]
+            mean = (self._prior_total + total[rows]) / weight
+            ahead = np.abs(self._factor[:, at]) * self._ahead[np.arange(K), pulls]
+            index = np.where(allowed[rows], self.rewards(at, mean) + ahead, -np.inf)
+            taken = largest_arms(index, pulls, 1, self._tolerance, "random", rng).argmax(axis=1)
+            there, every = position[rows] == i, np.arange(rows.size)
+            shares[rows[there], taken[there]] = 1
+            weight, mean = weight[every, taken][~there], mean[every, taken][~there]
+            rows, taken = rows[~there], taken[~there]
+            # the outcomes of a unit more of that arm, drawn from what is known
+            spread = self._noise[taken] * np.sqrt(unit + unit**2 / weight)
+            total[rows, taken] += rng.normal(unit * mean, spread)
+            n[rows, taken] += unit
         return np.asarray(shares.reshape(E, units, K).sum(axis=1))
-
-    def _largest(
-        self,
-        stage: int,
-        n: Floats,
-        total: Floats,
-        allowed: npt.NDArray[np.bool_] | None,
-        place: Ints,
-        rng: np.random.Generator,
-    ) -> Ints:
-        """Return the arm of largest index in each row; n, total (rows, K)."""
-        at = self.compared(stage)
-        mean = (self._prior_total + total) / (self._prior_pulls + n)
-        ahead = np.abs(self._factor[:, at]) * self._ahead[np.arange(n.shape[1]), n.astype(np.int64)]
-        index = self.rewards(at, mean) + ahead
-        index = index if allowed is None else np.where(allowed[place], index, -np.inf)
-        taken = largest_arms(index, n.astype(np.int64), 1, self._tolerance, "random", rng)
-        return np.asarray(taken.argmax(axis=1))
-
-    def _imagine(
-        self, n: Floats, total: Floats, rows: Ints, arms: Ints, rng: np.random.Generator
-    ) -> None:
-        """One unit more of one arm in each row, its outcomes drawn from what is known."""
-        unit, weight = self.problem.unit, self._prior_pulls[arms] + n[rows, arms]
-        mean = (self._prior_total[arms] + total[rows, arms]) / weight
-        spread = self._noise[arms] * np.sqrt(unit + unit**2 / weight)
-        total[rows, arms] += rng.normal(unit * mean, spread)
-        n[rows, arms] += unit

@@ -22,7 +22,6 @@ import numpy.typing as npt
 
 from ..problem import (
     DEFAULT_TIES,
-    TIE_RULES,
     TIE_SIGNS,
     TIE_TOLERANCE,
     ArmModel,
@@ -91,11 +90,9 @@ class IndexPolicy(Policy):
     per_cost: ClassVar[bool] = False  # whether, within a budget, indices are compared by cost
 
     def __init__(self, problem: Problem, *, ties: TieRule = DEFAULT_TIES) -> None:
-        if ties not in TIE_RULES:
-            tie_rule(ties)  # refuses it
         self.problem = check_problem(problem)
         self.check_serves(problem)
-        self.ties = ties
+        self.ties = tie_rule(ties)
         self._tolerance = tie_tolerance(problem)
         self.batches = problem.repeat  # whether stages are shared in units
         self.scale = self._tolerance / TIE_TOLERANCE  # the largest number in the problem
