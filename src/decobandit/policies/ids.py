@@ -25,7 +25,7 @@ whatever the outcomes are.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -101,38 +101,31 @@ class IdsPolicy(IndexPolicy):
     def probabilities(self, stage: int, states: States, rng: Random = None) -> Floats:
         if stage >= self.problem.horizon:
             return super().probabilities(stage, states, rng)
-        return restricted(self._pairs(stage, states), states.allowed)
+        rows, place = distinct_states(states)
+        E, K = rows.stats.shape[:2]
+        first, second, q = np.empty(E, np.int64), np.empty(E, np.int64), np.empty(E)
+        room = make_room(K, self.grid)
+        if self._on_grid:
+            alpha, beta = self.beta_priors
+            for e, stats in enumerate(rows.stats):
+                for arm, (good, bad) in enumerate(stats):
+                    fill_row(arm, alpha[arm] + good, beta[arm] + bad, room)
+                first[e], second[e], q[e] = decide(room, self.by_variance)
+        else:
+            of_arms, size = self.arm_stats(rows), max(1, CHUNK // (self._z.size * (K + 32)))
+            for begin in range(0, E, size):
+                part = slice(begin, begin + size)
+                tables = self._tables(stage, [stats[part] for stats in of_arms])
+                best_pairs(*tables, room, first[part], second[part], q[part])
+        probabilities, every = np.zeros((E, K)), np.arange(E)
+        probabilities[every, first] += q
+        probabilities[every, second] += 1.0 - q
+        return restricted(probabilities[place], states.allowed)
 
     def values(self, stage: int, states: States, rng: Random = None) -> Floats:
         if rng is None:
             raise self.no_generator()
         return drawn_arms(self.probabilities(stage, states), 1, rng).astype(float)
-
-    def _pairs(self, stage: int, states: States) -> Floats:
-        rows, place = distinct_states(states)
-        E, K = rows.stats.shape[:2]
-        first, second, q = np.empty(E, np.int64), np.empty(E, np.int64), np.empty(E)
-        if self._on_grid:
-            for e in range(E):
-                first[e], second[e], q[e] = self._pair(rows.stats[e])
-        else:
-            stats, room = self.arm_stats(rows), make_room(K, self.grid)
-            for part in self._chunks(E):
-                tables = self._tables(stage, [arm[part] for arm in stats])
-                best_pairs(*tables, room, first[part], second[part], q[part])
-        probabilities, every = np.zeros((E, K)), np.arange(E)
-        probabilities[every, first] += q
-        probabilities[every, second] += 1.0 - q
-        return np.asarray(probabilities[place])
-
-    # -- binary arms of equal rewards ---------------------------------------------------------
-
-    def _pair(self, stats: Floats) -> tuple[int, int, float]:
-        room, (alpha, beta) = make_room(self.problem.n_arms, self.grid), self.beta_priors
-        for arm, (good, bad) in enumerate(stats):
-            fill_row(arm, alpha[arm] + good, beta[arm] + bad, room)
-        first, second, q = decide(room, self.by_variance)
-        return int(first), int(second), float(q)
 
     @property
     def has_loop(self) -> bool:
@@ -143,12 +136,6 @@ class IdsPolicy(IndexPolicy):
         play(episodes, last - first, *self.beta_priors, self.by_variance, room, rng)
 
     # -- probabilities of being best, regrets and gains --------------------------------------
-
-    def _chunks(self, states: int) -> Iterator[slice]:
-        K, L = self._z.shape
-        size = max(1, CHUNK // (K * L * (K + 32)))
-        for begin in range(0, states, size):
-            yield slice(begin, begin + size)
 
     def _tables(self, stage: int, stats: Sequence[Floats]) -> tuple[Floats, Floats, Floats]:
         """P(i is best) (E, K); E[X_a; i is best] (E, K, K); gains (E, K), none by variance."""
