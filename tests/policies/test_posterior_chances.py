@@ -12,7 +12,6 @@ from decobandit.policies import BetaComparison
 from decobandit.policies.comparison import compare_arms
 from decobandit.problem import States
 from helpers.best_of_betas import best_probabilities
-from helpers.refusals import refused
 
 PRIORS = [
     [(1.0, 1.0), (1.0, 1.0), (1.0, 1.0)],
@@ -99,11 +98,6 @@ def test_an_arm_that_is_left_out_is_not_compared() -> None:
     found = chances.best(replace(seen, allowed=allowed))
     assert np.all(found[:, 2] == 0.0)
     assert found[:, 1] == pytest.approx(chances.better(seen, 0)[:, 1], abs=1e-9)
-
-
-def test_priors_that_are_too_small_are_refused_in_a_line() -> None:
-    with refused("invalid_argument", "prior"):
-        BetaComparison(problem_of([(0.1, 1.0), (1.0, 1.0)], 10))
 
 
 def test_what_was_asked_before_is_the_same_when_it_is_asked_again() -> None:

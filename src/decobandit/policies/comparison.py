@@ -35,7 +35,7 @@ import numpy.typing as npt
 from numpy.polynomial import legendre
 
 from ..problem import ArmModel, Problem, Rules, States
-from ..support import Floats, Ints, InvalidArgument
+from ..support import Floats, Ints
 from .allocation import in_parts
 from .kernels import comparison as kernels
 from .kernels.comparison import Grid, Rows
@@ -69,8 +69,10 @@ def compare_arms(
     """Compare arms by the rewards of a pull at one stage, or on average; else by mean outcomes."""
     base, factor = _pull_values(problem, rewards, stage)
     equal = np.ptp(base) == np.ptp(factor) == 0.0 and factor[0] != 0.0
-    if equal and fits_beta(problem):
-        return BetaComparison(problem, margin, float(factor[0]))
+    if equal and binary_outcomes(problem) is None:
+        smallest = min(min(group.alpha, group.beta) for group in problem.groups)
+        if smallest >= MIN_PRIOR:
+            return BetaComparison(problem, margin, float(factor[0]))
     return MeanComparison(problem, margin, rewards=rewards, stage=stage)
 
 
@@ -82,34 +84,18 @@ def _pull_values(problem: Problem, rewards: bool, stage: int | None) -> tuple[Fl
     return base, np.array([group.reward_factor[stage] for group in groups])
 
 
-def fits_beta(problem: Problem) -> bool:
-    """Whether arms are binary, and the parameters of their priors not too small for the grid."""
-    return binary_outcomes(problem) is None and _smallest_prior(problem) >= MIN_PRIOR
-
-
-def _smallest_prior(problem: Problem) -> float:
-    return min(min(group.alpha, group.beta) for group in problem.groups)
-
-
 # -- binary arms of equal rewards ---------------------------------------------------------------
 
 
 class BetaComparison:
     """Comparison of the posteriors of success probabilities, on one grid for all states.
 
-    Priors below MIN_PRIOR are refused. margin: difference by which an arm must be better, or within
+    Priors of at least MIN_PRIOR. margin: difference by which an arm must be better, or within
     which arms are alike. factor: reward per unit of success probability, the same for all arms, not
     0; if it is negative, the arm of the smallest success probability is best.
     """
 
     def __init__(self, problem: Problem, margin: float = 0.0, factor: float = 1.0) -> None:
-        smallest = _smallest_prior(problem)
-        if smallest < MIN_PRIOR:
-            raise InvalidArgument(
-                f"prior: a parameter of {smallest:g} is too small for posterior probabilities of "
-                f"designs; must be at least {MIN_PRIOR:g}",
-                field="prior",
-            )
         groups = problem.arm_groups
         self.down = factor < 0.0  # compared by probabilities of bad outcomes
         self.sign = float(np.sign(factor))
