@@ -1,19 +1,17 @@
 """Exact value of a policy, computed forward over the joint states that it reaches.
 
 Stage by stage, equal states are merged and carry their probability; at given true success
-probabilities also the first two moments of the reward so far. Index policies run compiled; any
-other policy is called in each state.
+probabilities also the first two moments of the reward so far (`forward.py`).
 
 A state is the multiset of the outcomes of exchangeable arms, if the policy has a table of indices
-or declares that it is `symmetric`, as long as ties do not depend on the order of these arms.
-`kernels.reach` detects where they do (mostly with the rules "first" and "last"), and so does asking
-with these arms in the opposite order; then every arm keeps its own slot, and more states are
-reached.
+or declares that it is `symmetric`, as long as ties do not depend on the order of these arms, which
+asking with these arms in the opposite order detects; then more states are reached.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -45,8 +43,8 @@ from ..support import (
     tells_progress,
 )
 from ..support.records import doc, record_class
-from .forward import Forward, Occupied, Total, Watch
-from .index_forward import IndexForward, follow_two_arms, serves_two_arms
+from .forward import Forward, Occupied, Watch
+from .two_arms import follow_two_arms, serves_two_arms
 
 __all__ = ["Evaluation", "Occupied", "Watch", "evaluate"]
 LIMIT_STATES = 50_000_000
@@ -173,9 +171,8 @@ def evaluate(
 ) -> Evaluation:
     """Return the exact value of a policy.
 
-    A policy with a table of indices runs compiled, whatever its rule for ties. Any other is asked
-    in each state, for its probabilities where it has them. Without a truth, a `symmetric` policy
-    sees the arms of each group sorted, most pulled first, then most good.
+    The policy is asked in each state, for its probabilities where it has them. Without a truth, a
+    `symmetric` policy sees the arms of each group sorted, most pulled first, then most good.
 
     Parameters
     ----------
@@ -189,7 +186,7 @@ def evaluate(
     tol, ties, solution
         As in `make_policy`, where the policy is given by its name.
     limit_states : int
-        States that may be reached at a stage.
+        States that may be reached, over all stages.
     workers : int, optional
         Threads that make the policy's tables; all processors by default.
     progress : callable, optional
@@ -224,7 +221,17 @@ def evaluate(
     refuse_infinite(problem, "exact evaluation")
     parameters = None if truth is None else check_kind_truth(truth, problem)
     player = make_policy(problem, policy, tol=tol, ties=ties, solution=solution)
-    total = _followed(player, parameters, limit_states, progress, watch)
+    if not player.has_probabilities:
+        raise Unsupported(
+            f"{player.name!r} draws arms at random and does not give their probabilities: "
+            "it cannot be evaluated exactly; simulate it",
+            field="policy",
+        )
+    if watch is None and serves_two_arms(player, limit_states):
+        rates = None if parameters is None else tuple(p for (p,) in parameters)
+        total = follow_two_arms(player, rates, progress)
+    else:
+        total = Forward(player, parameters, limit_states, progress, watch).run()
     value = float(total.rewards.sum()) + total.last_reward
     best = _best_reward(problem, parameters)
     rewards = total.rewards.copy()
@@ -259,23 +266,13 @@ def _best_reward(problem: Problem, truth: KindTruth | None) -> float | None:
     return None if means is None else best_mean_reward(problem, means)
 
 
-def _followed(
-    policy: Policy,
-    truth: KindTruth | None,
-    limit: int,
-    progress: Report | None,
-    watch: Watch | None,
-) -> Total:
-    if policy.problem.single_binary:
-        rates = None if truth is None else tuple(p for (p,) in truth)
-        if watch is None and serves_two_arms(policy, limit) and policy.has_probabilities:
-            return follow_two_arms(policy, rates, progress)
-        if policy.has_table:
-            return IndexForward(policy, rates, limit, progress, watch).run()
-    if not policy.has_probabilities:
-        raise Unsupported(
-            f"{policy.name!r} draws arms at random and does not give their probabilities: "
-            "it cannot be evaluated exactly; simulate it",
-            field="policy",
-        )
-    return Forward(policy, truth, limit, progress, watch).run()
+def states_ahead(problem: Problem) -> float:
+    """Bound the number of joint states of all stages if no arms are merged, as at a truth."""
+    if not all(group.model.finite for group in problem.groups):
+        return inf
+    most = (problem.horizon - 1) * problem.pulls_per_stage
+    together = np.ones(1)  # joint states of the arms so far, by their pulls
+    for arm in problem.group_of_arm:
+        states = [problem.groups[arm].model.states(n) for n in range(most + 1)]
+        together = np.convolve(together, states)[: most + 1]
+    return float(together[:: problem.pulls_per_stage].sum())

@@ -6,16 +6,12 @@ w E[X^2 | state]. Every pull counts in X less `middle`: of rewards far from zero
 would agree in all digits that they have.
 
 At a stage the policy is asked in all states at once. Those with the same allotment move on
-together, arm by arm: moments by the other arms (rows) and the state of the arm (columns) are a
-sparse matrix, which is multiplied by the ways of the arm's pulls,
-
-    w' = w P        m' = m P + w R        q' = q P + 2 m R + w S
-
-R and S being P times the first two moments of the reward. Where the horizon is random, the states
+together, arm by arm (`kernels/forward.py`). Where the horizon is random, the states
 after every stage are an end, with the probability that it is the last stage.
 
-Exchangeable arms are sorted if the policy is `symmetric`, unless ties between those in different
-states go by their position: then they are followed again, each by itself.
+Columns of exchangeable arms are sorted if the policy is `symmetric` or has a table of indices,
+unless ties between arms in different states go by their position: then they are followed again,
+each by itself.
 """
 
 from __future__ import annotations
@@ -23,21 +19,32 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from ..joint import ArmStates, distinct_rows, states_of_arms
+from ..joint import ArmStates, Ways, distinct_rows, states_of_arms
 from ..policies import Policy, check_pulls
 from ..problem import Group, Problem, States, share_of_best
-from ..support import Floats, Ints, InvalidArgument, Progress, Report, TooLarge, heed_interrupt
+from ..problem.kernels.layout import slab_size
+from ..support import (
+    Floats,
+    Ints,
+    InvalidArgument,
+    Progress,
+    Report,
+    TooLarge,
+    available_bytes,
+    heed_interrupt,
+)
+from .kernels.forward import Codes, Level, empty_level, pull
 
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
-
-LIMIT_STATES = 5_000_000  # of a stage, some 100 bytes each
+MEMORY_SHARE = 0.25  # of the available memory, for the states of two stages
 EXPANSION = 8  # times as many states as the limit may be tried before equal ones are merged
+# later stages have more states than those before them, or fewer by far less than this factor: where
+# arms that are pulled in turn have equal numbers of pulls: more of their states are merged
+SHRINKING = 8
+CHUNK = 100_000  # states that are followed at once: Ctrl-C works between them
 
 
 class Occupied(NamedTuple):
@@ -53,8 +60,9 @@ class Occupied(NamedTuple):
 
 
 Watch = Callable[[int, list[Occupied]], None]
-# arms where trials end: group, statistics by code, code in each state, true mean, number of arms
-Ended = tuple[Group, Floats, Ints | npt.NDArray[np.int32], float | None, int]
+# arms where trials end: group, statistics by code, code in each state, true mean
+Ended = tuple[Group, Floats, Codes, float | None]
+Move = tuple[int, Ways, float, float]  # column, where its pulls lead; base and factor of rewards
 
 
 @dataclass
@@ -79,11 +87,11 @@ class Total:
         if chance == 0.0 or not (at_truth or stage == problem.stages):
             return
         last, laws, arms = np.zeros(len(moments)), [], list(arms)
-        for group, stats, codes, mean, count in arms:
+        for group, stats, codes, mean in arms:
             if group.terminal is not None:
-                last += count * group.last_rewards(stats)[codes]
+                last += group.last_rewards(stats)[codes]
             if at_truth and mean is not None:
-                laws.append((group.model.mean(stats)[codes], mean, count))
+                laws.append((group.model.mean(stats)[codes], mean, 1))
         self.last_reward += chance * float(moments[:, 0] @ last)
         if at_truth:
             less = middle_until(problem, stage)
@@ -110,13 +118,6 @@ class _Positions(Exception):
     """The choice among exchangeable arms depends on their positions."""
 
 
-class _Level(NamedTuple):
-    """States before a stage."""
-
-    codes: Ints  # (S, K)
-    moments: Floats  # (S, 1 or 3)
-
-
 class _Answers(NamedTuple):
     """Decisions of a policy in states: rows of a level, pulls of every arm, probabilities."""
 
@@ -126,7 +127,7 @@ class _Answers(NamedTuple):
 
 
 class Forward:
-    """One forward recursion over joint states."""
+    """One forward recursion over joint states: codes (S, K) and moments (S, 1 or 3)."""
 
     def __init__(
         self,
@@ -137,9 +138,11 @@ class Forward:
         watch: Watch | None = None,
     ) -> None:
         self.policy, self.problem, self.truth = policy, policy.problem, truth
-        self.limit, self.progress, self.watch = min(limit, LIMIT_STATES), progress, watch
+        self.progress, self.watch = progress, watch
+        self.columns = 1 if truth is None else 3
+        self.limit = min(limit, _states_that_fit(4 * self.problem.n_arms + 8 * self.columns))
         self.arms: list[ArmStates] = states_of_arms(self.problem, truth, moments=truth is not None)
-        self.merged = truth is None and merges(policy)
+        self.merged = merges(policy, truth)
         self.unit = self.problem.unit
         self.survival, self.ends = self.problem.survival, self.problem.ends
 
@@ -152,219 +155,221 @@ class Forward:
 
     def _run(self) -> Total:
         problem = self.problem
+        self._classes = self._exchangeable()
+        self._order = np.array([arm for arms in self._classes for arm in arms])
+        self._start = np.cumsum([0, *map(len, self._classes)])
         total = Total(self.merged, np.zeros(problem.stages), np.zeros(problem.n_arms))
-        level = self._first_level()
+        codes, moments = self._first_states()
         for t in range(problem.stages):
-            total.close(problem, t, level.moments, self._ended(level))
-            total.states += len(level.codes)
-            answers = self._answers(t, level)
-            self._book(t, level, answers, total)
-            level = self._after(t, level, answers)
+            total.close(problem, t, moments, self._ended(codes))
+            total.states += len(codes)
+            total.probability = float(moments[:, 0].sum())
+            answers = self._answers(t, codes)
+            self._book(t, codes, moments[answers.rows, 0] * answers.shares, answers, total)
+            if self._matters_after(t):
+                codes, moments = self._after(t, codes, moments, answers, total.states)
             self._report(t, total.states)
-        if self.merged:
-            for group in problem.groups:
-                total.pulls[list(group.members)] = total.pulls[list(group.members)].mean()
-        total.probability = float(level.moments[:, 0].sum())
-        total.close(problem, problem.stages, level.moments, self._ended(level))
+        for arms in self._classes:
+            total.pulls[arms] = total.pulls[arms].mean()
+        total.close(problem, problem.stages, moments, self._ended(codes))
         return total
 
-    def _first_level(self) -> _Level:
-        columns = 1 if self.truth is None else 3
-        level = _Level(np.zeros((1, self.problem.n_arms), np.int64), np.eye(columns)[:1])
-        for k, arm in enumerate(self.arms if self.problem.is_restless else ()):
-            chances, stats = arm.model.first_states()
-            codes = np.repeat(level.codes, chances.size, axis=0)
-            codes[:, k] = np.tile(arm.number(0, stats), len(level.codes))
-            moments = np.repeat(level.moments, chances.size, axis=0)
-            moments *= np.tile(chances, len(level.moments))[:, None]
-            level = self._added(0, self._sorted(codes), moments)
-        return level
+    def _exchangeable(self) -> list[list[int]]:
+        """Return the arms of every class: of one group and one truth, if arms are merged."""
+        classes: dict[object, list[int]] = {}
+        for arm, group in enumerate(self.problem.group_of_arm.tolist()):
+            truth = None if self.truth is None else self.truth[arm]
+            classes.setdefault((group, truth) if self.merged else arm, []).append(arm)
+        return list(classes.values())
+
+    def _first_states(self) -> tuple[Codes, Floats]:
+        codes = np.zeros((1, self.problem.n_arms), np.int32)
+        moments = np.eye(self.columns)[:1]
+        for column, k in enumerate(self._order if self.problem.is_restless else ()):
+            chances, stats = self.arms[k].model.first_states()
+            weight = np.zeros((self.columns, chances.size))
+            weight[0] = chances
+            begins = Ways(np.array([0, chances.size]), self.arms[k].number(0, stats), weight, 0)
+            codes, moments = self._moved(codes, moments, (column, begins, 0.0, 0.0), self.limit)
+        return codes, moments
 
     # -- what the policy does -----------------------------------------------------------------
 
-    def _states(self, codes: Ints) -> States:
+    def _states(self, codes: Codes) -> States:
         width = max(arm.model.width for arm in self.arms)
         stats = np.zeros((*codes.shape, width))
-        for k, arm in enumerate(self.arms):
-            stats[:, k, : arm.model.width] = arm.all_stats(codes[:, k].max())[codes[:, k]]
+        for column, k in zip(codes.T, self._order, strict=True):
+            arm = self.arms[k]
+            stats[:, k, : arm.model.width] = arm.all_stats(int(column.max()))[column]
         return States(self.problem, stats)
 
-    def _answers(self, t: int, level: _Level) -> _Answers:
-        states = self._states(level.codes).at(t)
+    def _answers(self, t: int, codes: Codes) -> _Answers:
+        if self.policy.has_table:
+            check_table(self.policy, t)
+        states = self._states(codes).at(t)
         answer = _Answers(*self.policy.allotments(t, states))
         if self.merged and not self.policy.draws_arms:
-            self._check_positions(t, level.codes, states.pulls, answer.pulls)
-        self._check(t, answer, len(states))
-        return answer
-
-    def _check(self, t: int, answer: _Answers, states: int) -> None:
+            self._check_positions(t, codes, states.pulls, answer.pulls)
         check_pulls(self.policy.name, self.problem, t, answer.pulls)
-        sums = np.bincount(answer.rows, answer.shares, states)
+        sums = np.bincount(answer.rows, answer.shares, len(states))
         if np.any(np.abs(sums - 1.0) >= 1e-9):
             raise InvalidArgument(
                 f"the policy's probabilities at stage {t} do not add up to 1", field="policy"
             )
+        return answer
 
-    def _check_positions(self, t: int, codes: Ints, pulls: Ints, units: Ints) -> None:
+    def _check_positions(self, t: int, codes: Codes, pulls: Ints, units: Ints) -> None:
         """Call the policy again with exchangeable arms reversed, where the order may matter."""
-        order, groups = np.arange(codes.shape[1]), self.problem.groups
-        spans = sorted((group.members[0], group.members[-1]) for group in groups)
+        spans = sorted((arms[0], arms[-1]) for arms in self._classes)
         alternate = any(a[1] > b[0] for a, b in pairwise(spans))
+        parts = [slice(*ends) for ends in pairwise(self._start)]
+        pulls, units = pulls[:, self._order], units[:, self._order]
         differ = np.zeros(len(codes), np.bool_)
-        for group in groups:
-            members = list(group.members)
-            order[members] = members[::-1]
-            alike = alternate | (np.diff(pulls[:, members], axis=1) == 0)
-            differ |= (alike & (np.diff(codes[:, members], axis=1) != 0)).any(axis=1)
+        for part in parts:
+            alike = alternate | (np.diff(pulls[:, part], axis=1) == 0)
+            differ |= (alike & (np.diff(codes[:, part], axis=1) != 0)).any(axis=1)
         if not differ.any():
             return
-        other = codes[differ][:, order]
-        again = np.asarray(self.policy.allocate_many(t, self._states(other)))
-        for group in groups:
-            members = list(group.members)
-            first = _paired(codes[differ][:, members], units[differ][:, members])
-            if np.any(first != _paired(other[:, members], again[:, members])):
+        codes, units = codes[differ], units[differ]
+        other = np.concatenate([codes[:, part][:, ::-1] for part in parts], axis=1)
+        again = np.asarray(self.policy.allocate_many(t, self._states(other)))[:, self._order]
+        for part in parts:
+            first = _paired(codes[:, part], units[:, part])
+            if np.any(first != _paired(other[:, part], again[:, part])):
                 raise _Positions
 
     # -- what comes of it ---------------------------------------------------------------------
 
-    def _book(self, t: int, level: _Level, answers: _Answers, total: Total) -> None:
-        """Return the expected rewards and pulls of a stage; its states, where they are watched."""
-        weights = level.moments[answers.rows, 0] * answers.shares
-        occupied: list[list[Occupied]] = [[] for _ in self.problem.groups]
-        for k, arm in enumerate(self.arms):
-            codes, pulls = level.codes[answers.rows, k], answers.pulls[:, k]
-            deployed = t >= self.problem.horizon
-            least = 0 if self.problem.is_restless else 1  # pulls that earn
-            for n in np.unique(pulls[pulls >= least]).tolist():
-                here = pulls == n
-                value = (
-                    self._mean(k, codes[here])
-                    if deployed
-                    else arm.all_expected(int(codes.max()), n, self.unit)[codes[here]]
-                )
-                base, factor = arm.group.reward_base[t], arm.group.reward_factor[t]
-                total.rewards[t] += float(weights[here] @ (n * base + factor * value))
+    def _book(self, t: int, codes: Codes, weights: Floats, answers: _Answers, total: Total) -> None:
+        """Add the expected rewards and pulls of a stage; tell its states where they are watched.
+
+        weights (A,): probability of every answer.
+        """
+        deployed = t >= self.problem.horizon
+        unit = 1 if deployed else self.unit
+        occupied: list[Occupied] = []
+        for column, k in enumerate(self._order.tolist()):
+            arm, own, given = self.arms[k], codes[:, column], answers.pulls[:, k] // unit
+            top, most = int(own.max()), int(given.max()) + 1
+            place = own[answers.rows].astype(np.int64) * most + given
+            masses = np.bincount(place, weights, (top + 1) * most).reshape(-1, most).astype(float)
+            base, factor = arm.group.reward_base[t], arm.group.reward_factor[t]
+            for units in range(0 if self.problem.is_restless else 1, most):
+                if deployed:
+                    value = self._mean(k, top)
+                else:
+                    value = arm.all_expected(top, units * unit, self.unit)
+                earned = units * unit * base + factor * value
+                total.rewards[t] += float(masses[:, units] @ earned[: top + 1])
             if not deployed:
-                total.pulls[k] += float(self.survival[t] * (weights @ pulls))
+                pulls = masses.sum(axis=0) @ np.arange(most) * unit
+                total.pulls[k] += float(self.survival[t] * pulls)
             if self.watch is not None:
-                units = pulls if deployed else pulls // self.unit
-                masses = np.zeros((int(codes.max()) + 1, int(units.max()) + 1))
-                np.add.at(masses, (codes, units), weights)
                 reached = np.flatnonzero(masses.any(axis=1))
-                stats = arm.all_stats(int(codes.max()))[reached]
-                group = int(self.problem.group_of_arm[k])
-                occupied[group].append(Occupied([k], group, stats, masses[reached]))
+                members = next(arms for arms in self._classes if k in arms)
+                stats, group = arm.all_stats(top)[reached], int(self.problem.group_of_arm[k])
+                occupied.append(Occupied(members, group, stats, masses[reached]))
         if self.watch is not None:
-            self.watch(t, [merged for arms in occupied for merged in self._joined(arms)])
+            self.watch(t, occupied)
 
-    def _joined(self, arms: list[Occupied]) -> Iterator[Occupied]:
-        members = [arm for arm_states in arms for arm in arm_states.members]
-        for arm_states in arms:
-            yield arm_states._replace(members=members) if self.merged else arm_states
-
-    def _mean(self, k: int, codes: Ints) -> Floats:
-        """Return the expected value of an outcome, at the truth where it has one."""
-        arm = self.arms[k]
+    def _mean(self, k: int, top: int) -> Floats:
+        """Return the expected value of an outcome by code up to this one, or further."""
+        stats = self.arms[k].all_stats(top)
         if self.truth is None or self.truth[k] == ():
-            return np.asarray(arm.model.mean(arm.all_stats(int(codes.max(initial=0)))[codes]))
-        return np.full(len(codes), self._true_mean(k))
+            return np.asarray(self.arms[k].model.mean(stats))
+        return np.full(len(stats), self._true_mean(k))
 
     def _true_mean(self, k: int) -> float:
         truth = self.truth[k]
         parameters = np.array((truth,) if isinstance(truth, float) else truth)
         return float(self.arms[k].model.mean_at(parameters))
 
-    def _after(self, t: int, level: _Level, answers: _Answers) -> _Level:
+    def _matters_after(self, t: int) -> bool:
+        """Whether states after a stage have rewards or moments to come."""
+        tabled = any(group.terminal is not None for group in self.problem.groups)
+        return t + 1 < self.problem.stages or self.truth is not None or tabled
+
+    def _after(
+        self, t: int, codes: Codes, moments: Floats, answers: _Answers, states: int
+    ) -> tuple[Codes, Floats]:
+        """Return the states after a stage; `states`: of the stages so far."""
+        left = self.problem.horizon - t - 1
+        room = self.limit - states
+        if left > 0:  # too many are refused when this can be foretold
+            room = min(room, SHRINKING * self.limit // left)
+        after = empty_level(1024 + len(codes), codes.shape[1], self.columns), 0
         first, place = distinct_rows(answers.pulls)
-        parts = []
-        for number, units in enumerate(answers.pulls[first].tolist()):
-            rows = place == number
-            moments = level.moments[answers.rows[rows]] * answers.shares[rows, None]
-            part = _Level(level.codes[answers.rows[rows]], moments)
-            part = self._deployed(t, part, units) if t >= self.problem.horizon else part
-            for k, pulls in enumerate(units if t < self.problem.horizon else ()):
-                if pulls or self.problem.is_restless:
-                    part = self._pull_arm(t, k, pulls, part)
-            parts.append(part)
-        codes = np.concatenate([part.codes for part in parts])
-        moments = np.concatenate([part.moments for part in parts])
-        return self._added(t, self._sorted(codes), moments)
+        for number, pulls in enumerate(answers.pulls[first].tolist()):
+            chosen = place == number
+            rows = codes[answers.rows[chosen]]
+            part = moments[answers.rows[chosen]] * answers.shares[chosen, None]
+            moves: list[Move] = []
+            deployed = t >= self.problem.horizon
+            if deployed:
+                part = self._deployed(t, rows, part, pulls)
+            for column, k in enumerate(() if deployed else self._order.tolist()):
+                if pulls[k] or self.problem.is_restless:
+                    ways = self.arms[k].all_ways(rows[:, column], pulls[k])
+                    moves.append((column, ways, *self._reward(t, k, pulls[k])))
+            for move in moves[:-1]:
+                rows, part = self._moved(rows, part, move, EXPANSION * room)
+            last = moves[-1] if moves else (0, _standing(int(rows.max()), self.columns), 0.0, 0.0)
+            after = self._pulled(t, rows, part, last, self._start, after, room)
+        level, used = after
+        return level.rows[:used], level.moments[:used]
 
-    def _sorted(self, codes: Ints) -> Ints:
-        """Return the codes with exchangeable arms in descending order, where they are merged."""
-        if self.merged:
-            for group in self.problem.groups:
-                members = list(group.members)
-                codes[:, members] = -np.sort(-codes[:, members], axis=1)
-        return codes
+    def _moved(
+        self, rows: Codes, moments: Floats, move: Move, room: int, t: int = 0
+    ) -> tuple[Codes, Floats]:
+        """Return the states after pulls of one arm of several; columns are not sorted yet."""
+        level = empty_level(1024 + len(rows), rows.shape[1], self.columns), 0
+        alone = np.arange(rows.shape[1] + 1)
+        after, used = self._pulled(t, rows, moments, move, alone, level, room)
+        return after.rows[:used], after.moments[:used]
 
-    def _deployed(self, t: int, level: _Level, units: list[int]) -> _Level:
-        """Add the expected rewards of deployed arms, which have no outcomes."""
+    def _pulled(
+        self,
+        t: int,
+        rows: Codes,
+        moments: Floats,
+        move: Move,
+        classes: Ints,
+        after: tuple[Level, int],
+        room: int,
+    ) -> tuple[Level, int]:
+        column, ways, *reward = move
+        arrays = ways.at, ways.to, ways.weight
+        for begin in range(0, len(rows), CHUNK):
+            part = rows[begin : begin + CHUNK], moments[begin : begin + CHUNK]
+            after = pull(*part, column, arrays, *reward, classes, *after, room)
+            heed_interrupt()
+            if after[1] > room:
+                raise too_many_states(self.limit, t, self.problem.stages)
+        return after
+
+    def _reward(self, t: int, k: int, pulls: int) -> tuple[float, float]:
+        """Return what pulls earn in a stage that is played: base, and factor of outcomes' values.
+
+        Less `middle` for each; values are those less the arm's center.
+        """
         if self.truth is None:
-            return level
-        reward = np.full(len(level.codes), -middle(self.problem, t))
-        for k, pulls in enumerate(units):
-            if pulls:
-                group = self.arms[k].group
-                reward += group.reward_base[t] + group.reward_factor[t] * self._mean(
-                    k, level.codes[:, k]
-                )
-        return level._replace(moments=_earned(level.moments, reward))
-
-    def _pull_arm(self, t: int, k: int, pulls: int, level: _Level) -> _Level:
-        from scipy.sparse import csr_array  # late: most commands do not need scipy
-
-        codes, arm = level.codes, self.arms[k]
-        ways = arm.all_ways(np.unique(codes[:, k]), pulls)
-        rest = np.delete(codes, k, axis=1)
-        first, place = distinct_rows(rest)
-        shape = len(first), ways.chance.shape[0]
-        tried = min(
-            int(np.diff(ways.chance.indptr)[codes[:, k]].sum()), shape[0] * ways.chance.shape[1]
-        )
-        if tried > EXPANSION * self.limit:
-            raise too_many_states(self.limit, t, self.problem.stages)
-        before = [
-            csr_array((column, (place, codes[:, k])), shape=shape) for column in level.moments.T
-        ]
-        after = [before[0] @ ways.chance]
-        if self.truth is not None:
-            first_r, second_r = self._reward_moments(t, arm, pulls, ways)
-            after.append(before[1] @ ways.chance + before[0] @ first_r)
-            after.append(
-                before[2] @ ways.chance + 2.0 * (before[1] @ first_r) + before[0] @ second_r
-            )
-        entries = [matrix.tocoo() for matrix in after]
-        new_codes = np.concatenate(
-            [np.insert(rest[first][entry.row], k, entry.col, axis=1) for entry in entries]
-        )
-        moments = np.zeros((len(new_codes), len(entries)))
-        start = 0
-        for column, entry in enumerate(entries):
-            moments[start : start + entry.nnz, column] = entry.data
-            start += entry.nnz
-        return (
-            _Level(new_codes, moments) if len(entries) == 1 else self._added(t, new_codes, moments)
-        )
-
-    def _reward_moments(
-        self, t: int, arm: ArmStates, pulls: int, ways: Any
-    ) -> tuple[csr_array, csr_array]:
-        """Return P times the first two moments of the reward of pulls, less `middle` for each."""
+            return 0.0, 0.0
+        arm = self.arms[k]
         factor = float(arm.group.reward_factor[t] / self.survival[t])
         usual = float(arm.group.reward_base[t] / self.survival[t]) + factor * arm.center
-        base = pulls * (usual - middle(self.problem, t))
-        first = base * ways.chance + factor * ways.first
-        second = base**2 * ways.chance + 2.0 * base * factor * ways.first + factor**2 * ways.second
-        return first, second
+        return pulls * (usual - middle(self.problem, t)), factor
 
-    def _added(self, t: int, codes: Ints, moments: Floats) -> _Level:
-        first, place = distinct_rows(codes)
-        if len(first) > self.limit:
-            raise too_many_states(self.limit, t, self.problem.stages)
-        sums = [np.bincount(place, column, len(first)) for column in moments.T]
-        return _Level(codes[first], np.stack(sums, axis=1))
+    def _deployed(self, t: int, codes: Codes, moments: Floats, units: list[int]) -> Floats:
+        """Add the expected rewards of deployed arms, which have no outcomes."""
+        if self.truth is None:
+            return moments
+        reward = np.full(len(codes), -middle(self.problem, t))
+        for column, k in enumerate(self._order):
+            if units[k]:
+                group = self.arms[k].group
+                mean = self._mean(k, int(codes[:, column].max()))[codes[:, column]]
+                reward += group.reward_base[t] + group.reward_factor[t] * mean
+        return _earned(moments, reward)
 
     def _report(self, stage: int, states: int) -> None:
         heed_interrupt()
@@ -372,16 +377,41 @@ class Forward:
             done = (stage, self.problem.stages, self.problem.n_arms, states)
             self.progress(Progress.of_growing_stages(self.policy.name, *done))
 
-    def _ended(self, level: _Level) -> Iterator[Ended]:
+    def _ended(self, codes: Codes) -> Iterator[Ended]:
         has_means = self.truth is not None and () not in self.truth  # own states have none
-        for k, (arm, codes) in enumerate(zip(self.arms, level.codes.T, strict=True)):
-            mean = self._true_mean(k) if has_means else None
-            yield arm.group, arm.all_stats(int(codes.max())), codes, mean, 1
+        for column, k in zip(codes.T, self._order, strict=True):
+            arm, mean = self.arms[k], self._true_mean(k) if has_means else None
+            yield arm.group, arm.all_stats(int(column.max())), column, mean
 
 
-def merges(policy: Policy) -> bool:
-    """Whether exchangeable arms may be merged, as long as positions break no tie."""
-    return policy.symmetric and policy.ties not in ("first", "last")
+def merges(policy: Policy, truth: Any = None) -> bool:
+    """Whether exchangeable arms may be merged, as long as positions break no tie.
+
+    At a truth only under random ties: pulls of single arms are reported.
+    """
+    symmetric = policy.symmetric or policy.has_table
+    decided = policy.ties == "random" if truth is not None else policy.ties not in ("first", "last")
+    return symmetric and decided
+
+
+def check_table(policy: Policy, stage: int) -> None:
+    """Refuse a table of indices in which one is missing."""
+    index = np.array(policy.stage_index(stage), dtype=float)
+    if index.shape != (len(policy.problem.groups), slab_size(stage)) or np.isnan(index).any():
+        raise InvalidArgument(
+            f"{policy.name!r}: not one number per state at stage {stage}", field="policy"
+        )
+
+
+def _standing(code: int, columns: int) -> Ways:
+    """Return the ways of arms that stay in their states, up to this code."""
+    states = np.arange(code + 1)
+    return Ways(np.arange(code + 2), states, np.eye(columns, 1) * np.ones(code + 1), code + 1)
+
+
+def _states_that_fit(bytes_per_state: int) -> int:
+    """Return the number of states of two stages that fit in memory, with room for doubling."""
+    return int(MEMORY_SHARE * available_bytes() / (2 * bytes_per_state + 64))
 
 
 def too_many_states(limit: int, stage: int, stages: int) -> TooLarge:
@@ -420,6 +450,6 @@ def _earned(moments: Floats, reward: Floats) -> Floats:
     return np.stack([w, first + reward * w, second + reward * (2.0 * first + reward * w)], axis=1)
 
 
-def _paired(codes: Ints, pulls: Ints) -> Ints:
+def _paired(codes: Codes, pulls: Ints) -> Ints:
     """Return pairs of state and pulls of exchangeable arms, sorted."""
     return np.sort(codes * (int(pulls.max(initial=0)) + 1) + pulls, axis=1)

@@ -9,6 +9,7 @@ from ..support.lazy import lazy_names
 
 if TYPE_CHECKING:
     from .arm_states import ArmStates as ArmStates
+    from .arm_states import Ways as Ways
     from .arm_states import distinct_rows as distinct_rows
     from .arm_states import refuse_infinite as refuse_infinite
     from .arm_states import states_of_arms as states_of_arms

@@ -5,18 +5,20 @@ outcomes of some pulls count, the ways from a layer to a later one are three mat
 
     P = P(s -> s')      A = P E[v | s -> s']      B = P E[v^2 | s -> s']
 
-Ways of more pulls are products of ways of fewer:  P = P1 P2,  A = A1 P2 + P1 A2,
-B = B1 P2 + 2 A1 A2 + P1 B2.
+Ways of more pulls are products of ways of fewer (`kernels/ways.py`).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..problem import Group, Problem, Stats
 from ..support import Cache, Floats, Ints, InvalidArgument, Unsupported
+from .kernels.ways import product
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -25,31 +27,34 @@ MAX_CACHE_BYTES = 256 << 20  # of matrices of one group
 LARGEST_KEY = 2**62
 
 
-class Ways(NamedTuple):
-    """Transition matrices (before, after) of some pulls; the last two are None without moments."""
+@dataclass(frozen=True, eq=False)
+class Ways:
+    """Sparse matrices (before, after) of some pulls, with one pattern: P, or P, A and B."""
 
-    chance: csr_array
-    first: csr_array | None = None
-    second: csr_array | None = None
+    at: Ints  # (before + 1,) first entry of every row
+    to: Ints  # (N,)
+    weight: Floats  # (1 or 3, N)
+    after: int
 
     def then(self, later: Ways) -> Ways:
         """Return the pulls of both."""
-        chance = self.chance @ later.chance
-        if self.first is None or self.second is None:
-            return Ways(chance)
-        assert later.first is not None
-        assert later.second is not None
-        return Ways(
-            chance,
-            self.first @ later.chance + self.chance @ later.first,
-            self.second @ later.chance
-            + 2.0 * (self.first @ later.first)
-            + self.chance @ later.second,
-        )
+        parts = self.at, self.to, self.weight, later.at, later.to, later.weight
+        at, to, weight = product(*parts, later.after)
+        return Ways(at, to, weight, later.after)
+
+    @cached_property
+    def chance(self) -> csr_array:
+        """P as a matrix of scipy."""
+        from scipy.sparse import csr_array  # late: most commands do not need scipy
+
+        shape = (self.at.size - 1, self.after)
+        return csr_array((self.weight[0], self.to, self.at), shape=shape)
 
 
 class ArmStates:
     """Layers of states of one arm, computed on first use.
+
+    A state's code is its number in the order of all layers.
 
     Parameters
     ----------
@@ -74,7 +79,9 @@ class ArmStates:
         self._starts = [0]
         self._steps: list[Ways] = []
         self._values: list[Floats] = []  # expected value of one pull, by layer
-        self._cache = Cache[tuple[int, int], Ways](MAX_CACHE_BYTES, size=_bytes_of)
+        self._cache = Cache[tuple[int, int], Ways](
+            MAX_CACHE_BYTES, size=lambda ways: ways.to.nbytes + ways.weight.nbytes
+        )
 
     def layer(self, pulls: int) -> Floats:
         """Return the statistics of the states after this number of pulls, (states, width)."""
@@ -87,7 +94,7 @@ class ArmStates:
         return len(self.layer(pulls))
 
     def start(self, pulls: int) -> int:
-        """Return the number of the layer's first state, among the states of all layers."""
+        """Return the code of the layer's first state."""
         while len(self._starts) <= pulls:
             self._starts.append(self._starts[-1] + self.size(len(self._starts) - 1))
         return self._starts[pulls]
@@ -102,47 +109,39 @@ class ArmStates:
             )
         return place[len(layer) :].reshape(stats.shape[:-1])
 
-    # -- all layers together: a state is its code, its number in the order of all layers ----------
-
-    def layer_of(self, codes: int | Ints) -> Ints:
-        """Return the pulls of codes."""
-        while self._starts[-1] <= np.max(codes):
+    def layers_to(self, code: int) -> int:
+        """Return the number of layers up to that of a code."""
+        while self._starts[-1] <= code:
             self.start(len(self._starts))
-        return np.searchsorted(self._starts, codes, side="right") - 1
+        return int(np.searchsorted(self._starts, code, side="right"))
 
     def all_stats(self, code: int) -> Floats:
         """Return the statistics of all codes up to the end of this code's layer, (codes, width)."""
-        return np.concatenate([self.layer(n) for n in range(int(self.layer_of(code)) + 1)])
+        return np.concatenate([self.layer(n) for n in range(self.layers_to(code))])
 
     def all_expected(self, code: int, pulls: int, unit: int) -> Floats:
         """Return `expected` of all codes in layers of whole units up to this one, (codes,)."""
-        layers = range(int(self.layer_of(code)) + 1)
         return np.concatenate(
-            [self.expected(n, pulls) if n % unit == 0 else np.zeros(self.size(n)) for n in layers]
+            [
+                self.expected(n, pulls) if n % unit == 0 else np.zeros(self.size(n))
+                for n in range(self.layers_to(code))
+            ]
         )
 
     def all_ways(self, codes: Ints, pulls: int) -> Ways:
         """Return `ways` between codes, from the layers of these codes."""
-        from scipy.sparse import coo_array
-
-        layers = np.unique(self.layer_of(codes)).tolist()
-        shape = self.start(layers[-1] + 1), self.start(layers[-1] + pulls + 1)
-        blocks = [(n, self.ways(n, pulls)) for n in layers]
-
-        def joined(part: int) -> csr_array | None:
-            entries = [
-                (n, matrix.tocoo()) for n, block in blocks if (matrix := block[part]) is not None
-            ]
-            if not entries:
-                return None
-            row = np.concatenate([block.row + self.start(n) for n, block in entries])
-            column = np.concatenate([block.col + self.start(n + pulls) for n, block in entries])
-            data = np.concatenate([block.data for _, block in entries])
-            return coo_array((data, (row, column)), shape=shape).tocsr()
-
-        chance = joined(0)
-        assert chance is not None
-        return Ways(chance, joined(1), joined(2))
+        end = self.layers_to(int(codes.max(initial=0)))
+        self.start(end + pulls)
+        used = np.unique(np.searchsorted(self._starts, codes, side="right") - 1).tolist()
+        number = np.zeros(self._starts[end], np.int64)  # of entries of each code
+        to, weight = [], []
+        for n in used:
+            ways = self.ways(n, pulls)
+            number[self._starts[n] : self._starts[n + 1]] = ways.at[1:] - ways.at[:-1]
+            to.append(ways.to + self._starts[n + pulls])
+            weight.append(ways.weight)
+        at, after = np.concatenate([[0], np.cumsum(number)]), self._starts[end + pulls]
+        return Ways(at, np.concatenate(to), np.concatenate(weight, axis=1), after)
 
     def mean(self, pulls: int) -> Floats:
         """Return the expected value of the next outcome by the prior, (states,)."""
@@ -174,40 +173,32 @@ class ArmStates:
 
     def _extend(self) -> None:
         stats = self._layers[-1]
-        chances, after = self._transitions(stats)
-        before, outcome = np.nonzero(after[..., 0] >= 0.0)
+        chances, after = self.model.transitions(stats, self._truth or None)
+        # outcomes that are impossible, and the statistics of -1 of states with fewer outcomes
+        possible = after[..., 0] >= 0.0
+        if self.model.ordered:
+            possible &= chances > 0.0
+        before, outcome = np.nonzero(possible)
         values = np.broadcast_to(
             self.model.value(stats[:, None, :], np.arange(chances.shape[1], dtype=float)),
             chances.shape,
         )[before, outcome]
         following, chance = after[before, outcome], chances[before, outcome]
         first, place = distinct_rows(following)
-        shape = (len(stats), len(first))
-        self._steps.append(self._ways((before, place), shape, chance, values - self.center))
+        self._steps.append(
+            self._ways(len(stats), before, place, len(first), chance, values - self.center)
+        )
         self._values.append(np.bincount(before, chance * values, len(stats)).astype(float))
         self._layers.append(following[first])
 
     def _ways(
-        self, places: tuple[Ints, Ints], shape: tuple[int, int], chance: Floats, values: Floats
+        self, rows: int, before: Ints, to: Ints, after: int, chance: Floats, values: Floats
     ) -> Ways:
-        """Return transitions between these places, without those that cannot occur."""
-        from scipy.sparse import csr_array  # late: most commands do not need scipy
-
-        parts = [chance, chance * values, chance * values**2] if self._moments else [chance]
-        matrices = [csr_array((part, places), shape=shape) for part in parts]
-        for matrix in matrices:
-            matrix.eliminate_zeros()
-        return Ways(*matrices)
-
-    def _transitions(self, stats: Floats) -> tuple[Floats, Floats]:
-        """Return probabilities of outcomes, (states, J); statistics after them, (states, J, width).
-
-        States with fewer outcomes than others are filled up with statistics of -1.
-        """
-        chances, after = self.model.transitions(stats, self._truth or None)
-        if self.model.ordered:
-            after = np.where(chances[..., None] > 0.0, after, -1.0)
-        return chances, after
+        """Return transitions between these places, `before` ascending."""
+        possible = np.flatnonzero(chance > 0.0)
+        at = np.searchsorted(before[possible], np.arange(rows + 1))
+        parts = [chance * values**power for power in range(3 if self._moments else 1)]
+        return Ways(at, to[possible], np.stack(parts)[:, possible], after)
 
 
 class RestlessStates(ArmStates):
@@ -237,8 +228,8 @@ class RestlessStates(ArmStates):
         else:
             values = model.rest_mean(stats)[:, None]
         values = np.broadcast_to(values, chances.shape)[before, way]
-        places = before, self.number(had, after[before, way])
-        return self._ways(places, (len(stats), len(stats)), chances[before, way], values)
+        to, size = self.number(had, after[before, way]), len(stats)
+        return self._ways(size, before, to, size, chances[before, way], values)
 
     def _extend(self) -> None:
         self._layers.append(self._layers[-1] + (1.0, 0.0))
@@ -255,15 +246,13 @@ def states_of_arms(
     shared: dict[object, ArmStates] = {}
     states = []
     for arm, k in enumerate(problem.group_of_arm.tolist()):
-        parameter = None if truth is None else truth[arm]
+        group, parameter = problem.groups[k], None if truth is None else truth[arm]
         parameter = (parameter,) if isinstance(parameter, float) else parameter
-        if (k, parameter) not in shared and problem.is_restless:
-            shared[k, parameter] = RestlessStates(
-                problem.groups[k], problem.horizon, moments=moments
-            )
-        elif (k, parameter) not in shared:
-            shared[k, parameter] = ArmStates(
-                problem.groups[k], problem.unit, truth=parameter, moments=moments
+        if (k, parameter) not in shared:
+            shared[k, parameter] = (
+                RestlessStates(group, problem.horizon, moments=moments)
+                if problem.is_restless
+                else ArmStates(group, problem.unit, truth=parameter, moments=moments)
             )
         states.append(shared[k, parameter])
     return states
@@ -291,7 +280,3 @@ def distinct_rows(rows: Floats | Ints) -> tuple[Ints, Ints]:
         key, size = key * span + column, size * span
     _, first, place = np.unique(key, return_index=True, return_inverse=True)
     return first, place.reshape(-1)
-
-
-def _bytes_of(ways: Ways) -> int:
-    return sum(m.data.nbytes + m.indices.nbytes for m in ways if m is not None)
