@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-import decobandit.arm.cones
+import decobandit.arm.one_arm_values
 from decobandit.arm import Cones, OneArmValues
 from decobandit.prices import dual_value
 from decobandit.problem import Arm, BetaBernoulli, Problem, remaining_problem
@@ -31,10 +31,9 @@ PROBLEMS = {"ten priors": ten_priors, **KINDS}
 
 @pytest.fixture(params=["as it is", "tiny cones"])
 def cones(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The second: cones within cones within cones at a horizon that is quickly swept."""
+    """The second: many checkpoints at a horizon that is quickly swept."""
     if request.param == "tiny cones":
-        for name, value in {"WHOLE": 5, "PARTS": 3, "SHORTEST": 2, "FINEST": 2}.items():
-            monkeypatch.setattr(decobandit.arm.cones, name, value)
+        monkeypatch.setattr(decobandit.arm.one_arm_values, "SHORTEST", 2)
     return str(request.param)
 
 
@@ -85,7 +84,7 @@ def test_terms_are_those_of_the_relaxation_along_an_episode(kind: str) -> None:
     assert_same(problem, random_prices(problem, 3), walked_asks(problem, 4))
 
 
-def test_long_horizons_have_cones_within_cones() -> None:
+def test_terms_at_long_horizons_are_those_of_the_relaxation() -> None:
     arms = (Arm(name="a", prior=BetaBernoulli(good=0.6, bad=1.7)), Arm(name="b"))
     problem = Problem(arms=arms, horizon=620)
     prices = np.linspace(0.8, 0.7, 620)
@@ -95,8 +94,6 @@ def test_long_horizons_have_cones_within_cones() -> None:
         assert cones.terms(*ask[:2], ask[2:]).index == pytest.approx(
             relaxation.terms(*ask[:2], ask[2:]).index, abs=1e-12
         )
-    (cone, *_) = cones._cones[0]._cones.values()
-    assert cone._cones
 
 
 @pytest.mark.usefixtures("cones")
@@ -156,32 +153,22 @@ def test_threads_may_share_it() -> None:
 def test_an_ask_at_a_late_stage_leaves_the_earlier_ones_alone() -> None:
     problem = Problem.uniform(arms=3, horizon=200)
     cones = Cones(problem, [0.6] * 200)
-    assert not cones._cones
+    assert min(cones._kept[0]) == 200
     cones.terms(150, 0, (20, 10))
-    assert cones._cones[0]._lowest > 150
+    assert min(cones._kept[0]) > 150
     cones.terms(20, 0, (1, 0))
-    assert 20 < cones._cones[0]._lowest < 60
+    assert 20 < min(cones._kept[0]) < 60
 
 
 def test_a_first_ask_that_fails_leaves_nothing_half_made(monkeypatch: pytest.MonkeyPatch) -> None:
     arms = (Arm(name="a"), Arm(name="b", prior=BetaBernoulli(good=2, bad=1)))
     cones = Cones(Problem(arms=arms, horizon=9), [0.6] * 9)
     with monkeypatch.context() as patch:
-        patch.setattr("decobandit.arm.cones.sweep_back", lambda *_: 1 / 0)
+        patch.setattr("decobandit.arm.one_arm_values.sweep_back", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             cones.terms(0, 1, (0, 0))
     again = Cones(cones.problem, cones.prices).terms(0, 1, (0, 0))
     assert cones.terms(0, 1, (0, 0)) == again
-
-
-def test_few_cones_are_kept(cones: str) -> None:
-    problem = Problem.uniform(arms=2, horizon=120)
-    cones = Cones(problem, [0.6] * 120)
-    for ask in random_asks(problem, 600, 13):
-        cones.terms(*ask[:2], ask[2:])
-    whole = cones._cones[0]
-    assert 0 < len(whole._cones) <= 20
-    assert all(len(cone._cones) <= 20 for cone in whole._cones.values())
 
 
 @pytest.mark.parametrize("good_and_bad", [(-1, 1), (1, -1), (3, 0), (2, 1)])

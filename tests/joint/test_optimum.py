@@ -16,8 +16,7 @@ from decobandit.joint import (
 )
 from decobandit.joint import exact_optimum as optimum_module
 from decobandit.joint.exact_optimum import Optimum
-from decobandit.joint.joint_states import count, ranking_of, shapes_at
-from decobandit.joint.joint_sweep import sweep, sweep_two_arms
+from decobandit.joint.joint_sweep import count, ranking_of, shapes_at, sweep, sweep_two_arms
 from decobandit.policies import OptimalPolicy
 from decobandit.problem import Arm, BetaBernoulli, Problem, Reward, State, States
 from decobandit.problem.model import Terminal

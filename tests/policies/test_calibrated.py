@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from decobandit.arm import Calibration, PricePath
-from decobandit.arm.price_paths import reward_scale
+from decobandit.arm.calibration import reward_scale
 from decobandit.joint import optimum
 from decobandit.paper import table1
 from decobandit.paper.experiments import published

@@ -21,7 +21,7 @@ from decobandit import (
     simulate,
     solve,
 )
-from decobandit.arm import OneArmValues, belief_chains
+from decobandit.arm import OneArmValues, chains
 from decobandit.problem import DriftModel, State, problem_from_dict, problem_to_dict
 from decobandit.trials import create_trial
 from helpers.refusals import refused
@@ -144,7 +144,7 @@ def test_values_on_grids_are_above_and_below_those_by_quadrature(drift, noise):
     prices = np.array([0.5, 0.35, 0.2])
     value = float(one_arm_value(prior, noise, prices, 0, np.array(prior.mean), 1.0))
     tables = [OneArmValues(problem, prices).value() - prices.sum()]
-    chain = belief_chains.drift_chain(problem.groups[0].model, 3, 0, below=True)
+    chain = chains.drift_chain(problem.groups[0].model, 3, 0, below=True)
     later = np.zeros(chain.reward.size)
     for price in prices[::-1]:
         ends = np.cumsum(chain.pull[0])
@@ -178,7 +178,7 @@ def test_default_grid_brackets_the_dual_to_one_per_cent():
 
 def test_laws_above_and_below_keep_the_mean():
     model = DriftModel(0.0, 1.0, 1.0, 0.3)
-    chain = belief_chains.drift_chain(model, 5, -2)
+    chain = chains.drift_chain(model, 5, -2)
     for one in (chain, chain.contract()):
         ends = np.cumsum(one.pull[0])
         starts = ends - one.pull[0]

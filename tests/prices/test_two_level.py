@@ -24,8 +24,8 @@ from decobandit import (
     simulate,
     solve,
 )
-from decobandit.arm import OneArmValues, belief_chains
-from decobandit.arm.belief_chains import two_level_chain
+from decobandit.arm import OneArmValues, chains
+from decobandit.arm.chains import two_level_chain
 from decobandit.policies.restless import whittle_indices
 from decobandit.problem import State, TwoLevelModel, problem_from_dict, problem_to_dict
 from helpers.refusals import refused
@@ -302,7 +302,7 @@ def test_whittle_index_of_an_observed_channel_has_its_closed_form():
     """Where levels stay, not switch: Liu and Zhao 2010, Theorem 2: index b p11 ... at the ends."""
     prior = TwoLevel(low=0, high=1, up=0.2, down=0.3, start=0.4)
     model = problem_of([prior], 2).groups[0].model
-    chain = belief_chains.coarse_belief_chain(model)
+    chain = chains.coarse_belief_chain(model)
     indices = whittle_indices(model)
     # beliefs at or below p01 = up: the index is the belief; at or above p11: too
     assert indices[0] == pytest.approx(float(chain.reward[0]), abs=1e-9)

@@ -7,7 +7,7 @@ states behind them: `graph.py` (arrays, exact states), `grids.py` (grids, and wh
 `arm_states.py` (which of them a problem has); what a step does to them `kernels/graph.py`, a stage
 `kernels/units.py`, single pulls of good and bad outcomes `kernels/backward.py`. Arms that move at
 rest: `chains.py`. Calibrated indices:
-`calibration.py`, against the paths of `price_paths.py`; Gittins indices by knots, discounted and of
+`calibration.py`; Gittins indices by knots, discounted and of
 normal arms `gittins.py`; of other models `row_gittins.py`.
 """
 
@@ -23,27 +23,27 @@ if TYPE_CHECKING:
     from .arm_states import exact_bytes as exact_bytes
     from .arm_states import graph_of as graph_of
     from .arm_states import grid_of as grid_of
-    from .belief_chains import GRID_STATES as GRID_STATES
     from .calibration import EXACT_STAGES as EXACT_STAGES
     from .calibration import FLAT_STAGES as FLAT_STAGES
     from .calibration import Calibration as Calibration
+    from .calibration import PricePath as PricePath
     from .calibration import TickCalibration as TickCalibration
+    from .calibration import is_steady as is_steady
+    from .chains import GRID_STATES as GRID_STATES
     from .chains import ChainStates as ChainStates
     from .chains import long_run_chain as long_run_chain
     from .chains import refuse_large_chains as refuse_large_chains
     from .chains import stage_factors as stage_factors
-    from .cones import Cones as Cones
     from .gittins import KnotCalibration as KnotCalibration
     from .gittins import calibrated as calibrated
     from .gittins import normal_indices as normal_indices
     from .graph import ArmGraph as ArmGraph
     from .grids import COARSEST as COARSEST
     from .grids import POINTS as POINTS
+    from .one_arm_values import Cones as Cones
     from .one_arm_values import OneArmValues as OneArmValues
     from .one_arm_values import Terms as Terms
     from .one_arm_values import price_array as price_array
-    from .price_paths import PricePath as PricePath
-    from .price_paths import is_steady as is_steady
     from .row_gittins import RowGittins as RowGittins
 
 __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -13,9 +13,15 @@ import numpy as np
 from ..problem import Problem, normal_excess
 from ..problem.kernels.layout import slab_size
 from ..support import Floats, Ints, Once, pool, worker_count
-from .calibration import FLAT_STAGES, Calibration, TickCalibration
+from .calibration import (
+    FLAT_STAGES,
+    Calibration,
+    PricePath,
+    TickCalibration,
+    is_steady,
+    reward_scale,
+)
 from .kernels.gittins import discounted_indices, knot_excess, knot_indices, knot_slab
-from .price_paths import PricePath, is_steady, reward_scale
 
 KNOTS_PER_OCTAVE = 2  # for each doubling of a, b or the pulls left
 MAX_DENSE_LEFT = 16  # up to here every number of pulls left is a knot

@@ -14,6 +14,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from threading import Lock
 
 import numpy as np
 import numpy.typing as npt
@@ -91,21 +92,9 @@ def sweep_back(
 
 
 class OneArmValues:
-    """One-arm problems of all groups at fixed prices.
+    """One-arm problems of all groups at fixed prices; problem, prices and grid as in `dual_value`.
 
-    Parameters
-    ----------
-    problem, prices, grid
-        As in `dual_value`.
-    workers : int, optional
-        Threads that share the groups; all processors by default.
-    kept_bytes : int, optional
-        Memory up to which tables are kept; beyond, some are computed again.
-
-    Raises
-    ------
-    ValueError
-        If the prices do not fit, as in `dual_value`, or tables need more memory than there is.
+    Tables are kept up to `kept_bytes`; beyond, some are computed again.
 
     Examples
     --------
@@ -421,3 +410,92 @@ class _Chains(_Tables):
     def read(self, table: Floats, group: int, stats: Floats) -> tuple[Floats, bool]:
         state, weight = self.states.arms[group].places(np.asarray(stats))
         return np.asarray((weight[..., None] * table[state]).sum(axis=-2)), False
+
+
+# -- single states ---------------------------------------------------------------------------------
+
+PARTS, SHORTEST = 12, 16  # stretches between checkpoints; stages of one at least
+
+
+class Cones:
+    """Terms near the states that a trial has reached: fast `OneArmValues` for few states.
+
+    V is kept at few stages, the checkpoints, by one sweep over all states, when they are needed.
+    From a state, only those that it leads to before the next checkpoint matter: a small cone, swept
+    for every question, so that no digit depends on earlier ones. A horizon of 1000 takes about
+    18 MB for each group. Threads may share it.
+    """
+
+    def __init__(
+        self, problem: Problem, prices: npt.ArrayLike, *, workers: int | None = None
+    ) -> None:
+        """workers: threads that sweep the groups; all processors by default."""
+        self.problem = problem
+        self._workers = workers
+        self.prices = np.array(prices, dtype=float)
+        check_prices(self.prices, problem)
+        self._step = max(SHORTEST, -(-problem.stages // PARTS))
+        none = np.zeros(slab_size(problem.stages))
+        lasts = [group.terminal for group in problem.groups]
+        self._kept = [{problem.stages: none if last is None else last} for last in lasts]
+        self._lock = Lock()
+
+    def terms(self, stage: int, group: int, stats: Sequence[float]) -> Terms:
+        """Return expected reward and value of information of a pull of one arm of a group."""
+        arm, (a, b, V) = self.problem.groups[group], self._swept(stage, group, stats, after=1)
+        zero = np.int64(0)
+        ell, delta = index_terms(a, b, arm.reward_good[stage], arm.reward_bad[stage], zero, zero, V)
+        return Terms(float(ell), float(delta))
+
+    def values_of(self, stage: int, group: int, stats: Floats) -> Floats:
+        """Return V of several states, good and bad outcomes each, (J, 2) -> (J,)."""
+        return np.array([self.value(stage, group, counts) for counts in stats])
+
+    def value(self, stage: int, group: int, stats: Sequence[float] | Floats) -> float:
+        """V_stage of one arm of a group: what it earns from here on beyond the price of its pulls.
+
+        The sum over the arms, and the price of all pulls from here on, bound what any policy can
+        still earn.
+        """
+        return float(self._swept(stage, group, stats, after=0)[2][0])
+
+    def _swept(
+        self, stage: int, group: int, stats: Sequence[float] | Floats, *, after: int
+    ) -> tuple[float, float, Floats]:
+        """Return the posterior of a state, and V of the cone from it, at the stage `after` this."""
+        good, bad = (int(x) for x in stats)
+        last = self.problem.stages - after
+        if not 0 <= stage <= last:
+            raise InvalidArgument(
+                f"stage: {stage} is not allowed; must be 0..{last}", field="stage"
+            )
+        if min(good, bad) < 0 or good + bad > stage:
+            raise InvalidArgument(
+                f"{good} good, {bad} bad: not possible at stage {stage}", field="stats"
+            )
+        top = min(self.problem.stages, -(-(stage + after) // self._step) * self._step)
+        with self._lock:
+            if top not in self._kept[group]:  # all groups will be needed
+                with pool(worker_count(self._workers, most=len(self._kept))) as threads:
+                    threads.map(lambda k: self._sweep_to(top, k), range(len(self._kept)))
+        arm, left = self.problem.groups[group], slice(stage, top)
+        V = slab_part(self._kept[group][top], good + bad, good, top - stage)
+        prior = arm.alpha + good, arm.beta + bad
+        rewards = arm.reward_good[left], arm.reward_bad[left]
+        sweep_back(prior, rewards, self.prices[left], V, top - stage, after)
+        return *prior, V
+
+    def _sweep_to(self, stage: int, group: int) -> None:
+        """Make the checkpoints of a group down to a stage."""
+        arm, kept = self.problem.groups[group], self._kept[group]
+        while (lowest := min(kept)) > stage:
+            below, V = (lowest - 1) // self._step * self._step, kept[lowest].copy()
+            rewards = arm.reward_good, arm.reward_bad
+            sweep_back((arm.alpha, arm.beta), rewards, self.prices, V, lowest, below)
+            kept[below] = V[: slab_size(below)].copy()
+
+
+def slab_part(slab: Floats, pulls: int, good: int, rows: int) -> Floats:
+    """Copy the states within `rows` pulls of a state to a slab of their own."""
+    starts = [slab_size(pulls + n - 1) + good for n in range(rows + 1)]
+    return np.concatenate([slab[start : start + n + 1] for n, start in enumerate(starts)])

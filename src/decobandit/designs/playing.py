@@ -5,7 +5,7 @@ known, and what is pending in the order in which it will be known, `delay` stage
 
     exact      a row splits by the policy's probabilities and by outcomes; equal rows are merged.
                Two arms of good and bad outcomes with one pull per stage and no delay go by dense
-               arrays (`evaluation/index_forward.py`)
+               arrays (`evaluation/two_arms.py`)
     simulated  the k-th pull of an arm has the same outcome in a trial whatever the policy
 """
 

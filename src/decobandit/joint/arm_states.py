@@ -54,18 +54,9 @@ class Ways:
 class ArmStates:
     """Layers of states of one arm, computed on first use.
 
-    A state's code is its number in the order of all layers.
-
-    Parameters
-    ----------
-    group : Group
-        Whose outcome model has finitely many states.
-    unit : int
-        Pulls that are made together: ways are built from those of units.
-    truth : tuple, optional
-        True parameters of the arm; ways are those of the prior by default.
-    moments : bool
-        Whether ways have moments: of the values of their outcomes less `center` for each.
+    A state's code is its number in the order of all layers. Ways of several units are built from
+    those of a unit; they are those of the prior or at the true parameters. Moments are of the
+    values of outcomes less `center` for each.
     """
 
     def __init__(

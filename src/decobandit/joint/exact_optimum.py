@@ -32,8 +32,17 @@ from ..support import limit_bytes as machine_limit
 from ..support.frames import Shown
 from ..support.records import doc, record_class
 from .arm_states import refuse_infinite
-from .joint_states import Counted, JointValues, columns, count
-from .joint_sweep import rewritten_states, sweep, sweep_start, sweep_two_arms, two_arm_states
+from .joint_sweep import (
+    Counted,
+    JointValues,
+    columns,
+    count,
+    rewritten_states,
+    sweep,
+    sweep_start,
+    sweep_two_arms,
+    two_arm_states,
+)
 from .shapes import (
     Ends,
     ShapeProgram,
@@ -100,16 +109,6 @@ def count_states(problem: Problem) -> tuple[int, int]:
     """Count the joint states of all stages, and those of the largest stage.
 
     Where counting itself would be slow, a number beyond all that can be solved.
-
-    Parameters
-    ----------
-    problem : Problem
-        Whose states are counted.
-
-    Returns
-    -------
-    tuple of int
-        States of all stages together, and of the stage that has most.
 
     Examples
     --------
@@ -377,19 +376,9 @@ def start_optimum(
 ) -> float:
     """Return the most that can be earned up to a stage and, by the tables, after it.
 
-    Parameters
-    ----------
-    problem : Problem
-        One with finitely many states.
-    stage : int
-        Up to which joint states are followed; some of the stages, not all.
-    fixed : array
-        (J,) what is earned from the stage on, last rewards included, is the smallest of the J sums
-        of `fixed` and the tables' values of all arms.
-    ends : callable
-        `ends(group, pulls)`: the tables, (J, states), in order of `ArmStates.layer(pulls)`.
-    progress, workers
-        As in `optimum`.
+    What is earned from the stage on, last rewards included, is the smallest of the J sums of
+    `fixed` (J,) and the tables' values of all arms; `ends(group, pulls)` returns the tables,
+    (J, states), in order of `ArmStates.layer(pulls)`.
     """
     if not has_kernel(problem):
         return ShapeProgram(problem).start(stage, fixed, ends, progress or silent)
