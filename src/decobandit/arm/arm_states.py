@@ -25,7 +25,7 @@ from ..problem import (
     Problem,
 )
 from ..support import Cache, Floats, InvalidArgument, TooLarge, Unsupported, refuse_over
-from .graph import ArmGraph, class_graph, good_graph, own_graph
+from .graph import ArmGraph, class_graph, good_graph, state_graph
 from .grids import (
     COARSEST,
     FINEST,
@@ -77,7 +77,7 @@ make_graph.register(
     CategoricalModel, lambda model, unit, rows, grid: class_graph(model, unit, rows * unit)
 )
 make_graph.register(
-    MarkovModel, lambda model, unit, rows, grid: own_graph(model, unit, rows * unit)
+    MarkovModel, lambda model, unit, rows, grid: state_graph(model, unit, rows * unit)
 )
 make_graph.register(
     NormalModel, lambda model, unit, rows, grid: normal_graph(model, unit, rows, grid.refine)

@@ -15,13 +15,14 @@ from math import comb
 
 import numpy as np
 
-from ..problem import ArmModel, BernoulliModel, CategoricalModel, MarkovModel
+from ..problem import ArmModel, BernoulliModel, CategoricalModel
 from ..support import Floats, Ints, InvalidArgument, limit_bytes, refuse_over
 from ..support.records import doc, record_class
 from .kernels.graph import BAND, LINKS, Graph, look_up
 from .kernels.transitions import band_weights
 
 BYTES_OF_STATE = 40.0  # and 16 per successor
+LARGEST_KEY = 2**62  # of a state
 NONE, NOWHERE = np.empty(0, dtype=np.int64), np.empty(0)
 
 
@@ -139,114 +140,63 @@ def good_graph(model: BernoulliModel, unit: int, rows: int) -> ArmGraph:
     )
 
 
-class Compositions:
-    """Ways to share n pulls among L classes, numbered in lexicographic order."""
+def state_graph(model: ArmModel, unit: int, rows: int) -> ArmGraph:
+    """Row n: all statistics that n pulls may lead to, in lexical order; a unit is pulls one by one.
 
-    def __init__(self, classes: int, most: int) -> None:
-        self.classes = classes
-        # below[q][r]: in how many ways q + 1 classes share at most .. r pulls: C(r + q, q)
-        self._ways = np.array(
-            [[comb(r + q, q) for r in range(most + 2)] for q in range(classes)], dtype=np.int64
+    A state's key is a number of its own over all rows, because statistics tell the pulls.
+    """
+    base, width = rows + 2, model.width
+    if base**width < LARGEST_KEY:
+        factors = np.array([base**i for i in reversed(range(width))])
+    else:  # equal keys of two states are as likely as any
+        factors = np.random.default_rng(0).integers(1, LARGEST_KEY, width)
+    stats = [np.array([model.initial()], dtype=float)]
+    keys = [stats[0].astype(np.int64) @ factors]
+    widths, weights, links = [], [], []
+    for n in range(rows + 1):
+        chances, after = model.transitions(stats[n])
+        before, outcome = np.nonzero(chances > 0.0)
+        widths.append(np.bincount(before, minlength=len(stats[n])))
+        weights.append(chances[before, outcome])
+        if n == rows:
+            links.append(np.zeros(before.size, dtype=np.int64))
+            continue
+        following = after[before, outcome]
+        key, first, to = np.unique(
+            following.astype(np.int64) @ factors, return_index=True, return_inverse=True
         )
+        links.append(to)
+        keys.append(key)
+        stats.append(following[first])
+    start = starts(np.array([len(row) for row in stats]))
+    every = np.concatenate(keys)
+    order = np.argsort(every)
+    ordered = every[order]
 
-    def rank(self, counts: Ints) -> Ints:
-        """Rank compositions (..., L) among those of equally many pulls."""
-        left = np.asarray(sum(counts[..., i] for i in range(self.classes)))
-        number = np.zeros(counts.shape[:-1], dtype=np.int64)
-        for i in range(self.classes - 1):
-            ways = self._ways[self.classes - 1 - i]
-            # those with a smaller count here: counts 0 .. c - 1, the rest shared by later classes
-            number += ways[left] - ways[left - counts[..., i]]
-            left = left - counts[..., i]
-        return number
+    def place(row: Ints, stats: Floats) -> Floats:
+        key = np.asarray(stats, dtype=np.int64) @ factors
+        at = np.minimum(np.searchsorted(ordered, key), ordered.size - 1)
+        return np.where(ordered[at] == key, order[at] - start[row], -1).astype(float)
 
-    def all(self, pulls: int) -> Ints:
-        """All of them in order, (number, L)."""
-        counts = np.zeros((1, 0), dtype=np.int64)
-        left = np.array([pulls])
-        for _ in range(self.classes - 1):
-            picks = left + 1
-            which = np.repeat(np.arange(left.size), picks)
-            count = np.arange(which.size) - np.repeat(np.cumsum(picks) - picks, picks)
-            counts = np.column_stack([counts[which], count])
-            left = left[which] - count
-        return np.column_stack([counts, left])
+    mean = model.mean(np.concatenate(stats))
+    at, chance, to = starts(np.concatenate(widths)), np.concatenate(weights), np.concatenate(links)
+    arrays = Graph(LINKS, start, mean, at, chance, to, NOWHERE, NOWHERE, False)
+    return ArmGraph(arrays, model, 1, unit, True, place)
 
 
 def class_graph(model: CategoricalModel, unit: int, rows: int) -> ArmGraph:
     """Row n: all counts of L classes that sum to n."""
-    L = model.width
-    total, fits = comb(rows + L, L), rows
+    L, fits = model.width, rows
     while fits > 1 and _class_bytes(L, fits) > limit_bytes():
         fits = fits * 9 // 10
     refuse_over(
         _class_bytes(L, rows),
-        f"{rows} pulls of an arm with {L} classes: {total:.2g} states",
+        f"{rows} pulls of an arm with {L} classes: {comb(rows + L, L):.2g} states",
         f"use fewer classes, or at most {fits} stages",
     )
-    ways = Compositions(L, rows + 1)
-    counts = [ways.all(n) for n in range(rows + 1)]
-    start = starts(np.array([len(row) for row in counts]))
-    probabilities = model.probabilities(np.concatenate(counts).astype(float))
-    one = np.eye(L, dtype=np.int64)
-    links = [ways.rank(row[:, None, :] + one).ravel() for row in counts[:-1]]
-    links.append(np.zeros(len(counts[-1]) * L, dtype=np.int64))
-    return _linked(
-        model,
-        unit,
-        start,
-        mean=probabilities @ np.array(model.values),
-        widths=np.full(total, L),
-        weights=probabilities.ravel(),
-        links=np.concatenate(links),
-        place=lambda row, stats: ways.rank(stats.astype(np.int64)).astype(float),
-    )
+    return state_graph(model, unit, rows)
 
 
 def _class_bytes(L: int, rows: int) -> float:
     """Return the bytes of states, values, worth and masses at all stages: every use needs them."""
     return comb(rows + L, L) * (BYTES_OF_STATE + 16.0 * L) + 24.0 * comb(rows + L + 1, L + 1)
-
-
-def own_graph(model: MarkovModel, unit: int, rows: int) -> ArmGraph:
-    """Row n: the states that n pulls may lead to."""
-    reached = [[int(model.initial()[1])]]
-    number_of_states = len(model.arrays.names)
-    links = [model.links(state) for state in range(number_of_states)]
-    for _ in range(rows):
-        reached.append(sorted({to for state in reached[-1] for _, to in links[state]}))
-    number = np.full((rows + 2, number_of_states), -1, dtype=np.int64)
-    for n, row in enumerate(reached):
-        number[n, row] = np.arange(len(row))
-    pairs = [pair for row in reached for state in row for pair in links[state]]
-    after = np.repeat(
-        np.arange(1, rows + 2), [sum(len(links[state]) for state in row) for row in reached]
-    )
-    states = np.concatenate([np.array(row) for row in reached])
-    return _linked(
-        model,
-        unit,
-        starts(np.array([len(row) for row in reached])),
-        mean=model.arrays.reward[states],
-        widths=np.array([len(links[state]) for state in states]),
-        weights=np.array([probability for probability, _ in pairs]),
-        links=np.maximum(number[after, [to for _, to in pairs]], 0),
-        place=lambda row, stats: number[row, stats[..., 1].astype(np.int64)].astype(float),
-    )
-
-
-def _linked(
-    model: ArmModel,
-    unit: int,
-    start: Ints,
-    *,
-    mean: Floats,
-    widths: Ints,
-    weights: Floats,
-    links: Ints,
-    place: Callable[[Ints, Floats], Floats],
-) -> ArmGraph:
-    """Make a graph of links; a unit has one step per pull."""
-    at = starts(widths)
-    arrays = Graph(LINKS, start, mean, at, weights, links, NOWHERE, NOWHERE, False)
-    return ArmGraph(arrays, model, 1, unit, True, place)
