@@ -174,7 +174,7 @@ def two_arms(horizon: int, *, equal: bool) -> Problem:
 @pytest.mark.parametrize("horizon", [1, 2, 3, 8, 35])
 def test_dense_two_arms_agree_with_the_general_way(horizon: int, equal: bool) -> None:
     problem = two_arms(horizon, equal=equal)
-    general, _ = sweep(problem, 1, silent)
+    general = sweep(problem, 1, silent)
     assert sweep_two_arms(problem, 1, silent) == pytest.approx(general, abs=1e-11)
 
 
@@ -430,5 +430,5 @@ def test_stages_rewritten_block_by_block_have_the_values_of_stored_ones(
     assert optimum(problem).value == pytest.approx(stored, abs=1e-12)
     monkeypatch.setattr("decobandit.joint.joint_sweep.SMALL_BLOCK", 1)
     assert optimum(problem).value == pytest.approx(stored, abs=1e-12)
-    one, two = (sweep(problem, 2, lambda progress: None, unstored=n)[0] for n in (1, 2))
+    one, two = (sweep(problem, 2, lambda progress: None, unstored=n) for n in (1, 2))
     assert two == pytest.approx(one, abs=1e-12)

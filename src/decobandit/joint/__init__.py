@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from .exact_optimum import exact_stages as exact_stages
     from .exact_optimum import optimum as optimum
     from .exact_optimum import start_optimum as start_optimum
-    from .joint_sweep import JointValues as JointValues
     from .shapes import ShapeValues as ShapeValues
     from .shapes import stored_states as stored_states
 

@@ -1,7 +1,8 @@
 """Exact optimum, by dynamic programming over the joint states of all stages or of the first ones.
 
-Every outcome model with finitely many states and every batch size is served by `shapes.py`; good
-and bad outcomes, one pull per stage, by kernels that merge exchangeable arms (`joint_sweep.py`).
+Every outcome model with finitely many states and every batch size is served by `shapes.py`, and so
+are values that are kept; good and bad outcomes, one pull per stage, by kernels that merge
+exchangeable arms (`joint_sweep.py`).
 Stages are processed backward, with the values of two stages in memory; all sizes are known before
 the first array is allocated.
 
@@ -34,7 +35,6 @@ from ..support.records import doc, record_class
 from .arm_states import refuse_infinite
 from .joint_sweep import (
     Counted,
-    JointValues,
     columns,
     count,
     rewritten_states,
@@ -83,7 +83,7 @@ class Optimum(Shown):
     bytes: int = doc("Memory needed.")
     seconds: float = doc("Duration of the computation, without compilation.")
     problem: Problem = doc("Problem that was solved.", repr=False)
-    tables: JointValues | ShapeValues | None = doc(
+    tables: ShapeValues | None = doc(
         "Values of all states, if kept.", default=None, repr=False, compare=False
     )
 
@@ -169,21 +169,21 @@ def optimum(
         return cast("Optimum", _by_segment(problem, limit_bytes, progress))
     check_problem(problem)
     clock = Stopwatch()
-    if not has_kernel(problem):
+    if keep or not has_kernel(problem):
         return _by_shapes(problem, keep, limit_bytes, progress or silent, clock)
     counted = count(problem)
     states = sum(counted.states)
-    dense = problem.n_arms == 2 and not keep
+    dense = problem.n_arms == 2
     limit = machine_limit() if limit_bytes is None else limit_bytes
-    unstored, needed = 1, _bytes(problem, counted, limit, 1, keep=keep, dense=dense)
-    if needed > limit and not keep:
-        unstored, needed = 2, _bytes(problem, counted, limit, 2, keep=keep, dense=dense)
+    unstored, needed = 1, _bytes(problem, counted, limit, 1, dense=dense)
+    if needed > limit:
+        unstored, needed = 2, _bytes(problem, counted, limit, 2, dense=dense)
     _check_size(states, needed, limit)
     number, report = worker_count(workers), progress or silent
     if dense:
-        value, tables = sweep_two_arms(problem, number, report), None
+        value = sweep_two_arms(problem, number, report)
     else:
-        value, tables = sweep(problem, number, report, unstored=unstored, keep=keep)
+        value = sweep(problem, number, report, unstored=unstored)
     fresh = (g.count * float(g.terminal[0]) for g in problem.groups if g.terminal is not None)
     return Optimum(
         value=value + sum(fresh),
@@ -191,7 +191,6 @@ def optimum(
         bytes=int(needed),
         seconds=clock.seconds(),
         problem=problem,
-        tables=tables,
     )
 
 
@@ -262,15 +261,11 @@ def _to_int(number: float) -> int:
 # -- sizes --------------------------------------------------------------------------------------
 
 
-def _bytes(
-    problem: Problem, counted: Counted, limit: int, unstored: int, *, keep: bool, dense: bool
-) -> float:
-    """Values of one stage and its largest block, or of all stages; and their shapes."""
+def _bytes(problem: Problem, counted: Counted, limit: int, unstored: int, *, dense: bool) -> float:
+    """Values of one stage and its largest block, and their shapes."""
     if dense:
         return 8.0 * two_arm_states(problem)
     wide = SHAPE_BYTES * sum(columns(problem))
-    if keep:
-        return 8.0 * sum(counted.states) + wide * sum(counted.shapes)
     most = 8.0 * max(counted.states[: max(len(counted.states) - unstored, 1)])
     shapes = (1 + unstored) * wide * max(counted.shapes)
     if most + shapes > limit:

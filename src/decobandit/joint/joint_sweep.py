@@ -4,8 +4,8 @@ A level is the set of states with the same total number of pulls: those before a
 is made at each. `kernels/joint.py` defines shapes, runs and ranks. In a large group, only as many
 arms have columns as can ever be pulled; the others stay unpulled.
 
-Threads share the shapes of a stage. Unless all stages are kept, the values of the last one or two
-are not stored, and those of the one before are rewritten in place. For two arms, each thread takes
+Threads share the shapes of a stage. The values of the last one or two stages are not stored, and
+those of the one before are rewritten in place. For two arms, each thread takes
 the next block of stages and follows the thread before it through the slabs.
 
 Notations
@@ -15,7 +15,6 @@ Notations
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from itertools import accumulate
 from math import comb
 from threading import Condition
@@ -24,11 +23,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..problem import Problem, State, States, arms_of
-from ..support import Floats, Ints, InvalidArgument, Progress, Report, pool
+from ..problem import Problem, arms_of
+from ..support import Floats, Ints, Progress, Report, pool
 from .kernels.joint import Ranking, Shapes, fill_ahead, fill_ending, fill_last, fill_level
 from .kernels.two_arms import last_slabs, step_fronts
-from .shapes import Shape, allotments, states_by_units
+from .shapes import states_by_units
 
 SMALL_LEVEL = 20_000  # states; below this, threads are not worth it
 SMALL_BLOCK = 1_000_000  # states that are rewritten at once
@@ -184,113 +183,21 @@ def _insertions(members: Ints, v: int, under: Ints) -> Ints:
     return ranks
 
 
-# -- values that were kept ----------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class JointValues:
-    """Values of all joint states at all stages."""
-
-    problem: Problem
-    ranking: Ranking
-    shapes: tuple[Shapes, ...]  # (stages,)
-    values: tuple[Floats, ...]  # (stages,) W_t by rank
-    allotments: tuple[Shape, ...] = field(init=False, repr=False)
-    _keys: tuple[npt.NDArray[np.bytes_], ...] = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_keys", tuple(_keys(shapes.pulls) for shapes in self.shapes))
-        object.__setattr__(self, "allotments", allotments(self.problem))
-
-    def worths(self, stage: int, states: States) -> Floats:
-        """Return the worth of a pull of each arm before a stage, then the best ones, (E, K)."""
-        if np.any(states.pulls.sum(axis=1) != stage):
-            raise InvalidArgument(f"state before stage {stage}: no pulls lead to it", field="state")
-        rows, place = np.unique(states.stats, axis=0, return_inverse=True)
-        worths = np.empty((len(rows), self.problem.n_arms))
-        for row, state in enumerate(States(self.problem, rows).state(e) for e in range(len(rows))):
-            equal: dict[object, float] = {}  # of arms that are worth the same
-            for arm in range(self.problem.n_arms):
-                key = self._group[arm], state.good[arm], state.bad[arm]
-                if key not in equal:
-                    equal[key] = self._worth(stage, state, arm)
-                worths[row, arm] = equal[key]
-        return worths[place.reshape(-1)]
-
-    def _worth(self, stage: int, state: State, arm: int) -> float:
-        """Return the expected reward of a pull of an arm and of all that follows."""
-        group = self.problem.groups[self._group[arm]]
-        p = (group.alpha + state.good[arm]) / (group.alpha + group.beta + state.pulls[arm])
-        good, bad = (self.value(stage + 1, state.after(arm, good)) for good in (True, False))
-        good, bad = good + float(group.reward_good[stage]), bad + float(group.reward_bad[stage])
-        return p * good + (1.0 - p) * bad
-
-    @property
-    def _group(self) -> list[int]:
-        return [int(group) for group in self.problem.group_of_arm]
-
-    def value(self, stage: int, state: State) -> float:
-        """Return the optimal value from a stage on, last rewards included."""
-        arms = list(zip(state.pulls, state.good, strict=True))
-        total = 0.0
-        pulled: list[tuple[int, int]] = []
-        for group, count in zip(self.problem.groups, columns(self.problem), strict=True):
-            ordered = sorted(arms[member] for member in group.members)
-            pulled += ordered[-count:]
-            if group.terminal is not None:
-                total += sum(float(group.terminal[n * (n + 1) // 2 + g]) for n, g in ordered)
-        if stage == self.problem.stages:
-            return total
-        return total + float(self.values[stage][self._rank(stage, pulled)])
-
-    def _rank(self, stage: int, arms: list[tuple[int, int]]) -> int:
-        group, under = self.ranking.group, self.ranking.under
-        key = _keys(np.array([[n for n, _ in arms]], np.int32))
-        shape = int(np.searchsorted(self._keys[stage], key)[0])
-        rank = group_rank = r = 0
-        for c, (n, g) in enumerate(arms):
-            r += 1
-            group_rank += int(under[g, r])
-            if c + 1 == len(arms) or group[c + 1] != group[c] or arms[c + 1][0] != n:
-                rank = rank * int(under[n + 1, r]) + group_rank
-                group_rank = r = 0
-        return int(self.shapes[stage].offset[shape]) + rank
-
-
 # -- any number of arms -------------------------------------------------------------------------
 
 
-def sweep(
-    problem: Problem, workers: int, report: Report, *, unstored: int = 1, keep: bool = False
-) -> tuple[float, JointValues | None]:
-    """Return W_0 of the fresh state, and the values of all stages if `keep`.
+def sweep(problem: Problem, workers: int, report: Report, *, unstored: int = 1) -> float:
+    """Return W_0 of the fresh state; the last stages, `unstored` of them, are not stored.
 
-    Otherwise the last stages, `unstored` of them, one or two, are not stored.
+    One or two. The values of the last stored stage are taken back to the first, in place. The
+    shapes whose first column is v are a block. Pulls of a shape lead to its own block or the next
+    one, so blocks are rewritten in order: each keeps the place that it has at the beginning.
     """
     stages, last = _Stages(problem, workers), problem.stages - 1
-    shapes = shapes_at(problem, last)
-    if last > 0 and not keep:
-        return _rewritten(problem, stages, shapes, min(unstored, last), report), None
-    stored = [(shapes, stages.fill(last, shapes))]
-    _tell(report, problem, 1)
-    for t in range(last - 1, -1, -1):
-        later, after = stored[-1]
-        shapes = shapes_at(problem, t, later)
-        stored.append((shapes, stages.fill(t, shapes, later, after)))
-        _tell(report, problem, problem.stages - t)
-    all_shapes, all_values = zip(*reversed(stored), strict=True)
-    tables = JointValues(problem, stages.ranking, all_shapes, all_values)
-    return float(all_values[0][0]), tables
-
-
-def _rewritten(
-    problem: Problem, stages: _Stages, final: Shapes, unstored: int, report: Report
-) -> float:
-    """Take the values of the last stored stage back to the first, in place; return W_0.
-
-    The shapes whose first column is v are a block. Pulls of a shape lead to its own block or the
-    next one, so blocks are rewritten in order: each keeps the place that it has at the beginning.
-    """
+    final, unstored = shapes_at(problem, last), min(unstored, last)
+    if last == 0:
+        _tell(report, problem, 1)
+        return float(stages.fill(last, final)[0])
     begin, later = problem.stages - 1 - unstored, final
     if unstored > 1:
         later = shapes_at(problem, begin + 1, final)
