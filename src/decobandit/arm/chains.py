@@ -19,7 +19,7 @@ V: phi computed with the former bounds every policy, flows on the latter bound m
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import singledispatch
+from functools import partial, singledispatch
 from typing import NamedTuple
 
 import numpy as np
@@ -63,37 +63,52 @@ def two_level_chain(model: TwoLevelModel, stages: int, refine: int) -> ArmChain:
     beliefs = model.beliefs(stages)
     if beliefs is None:
         return _two_level_grid(model, stages, refine, below=False)
-    rest = _nearest(beliefs, model.drifted(beliefs))
-    after = [_nearest(beliefs, model.drifted(x)) for x in _learned(model, beliefs)]
-    p = model.rate(beliefs)
 
     def places(stats: Floats) -> tuple[Ints, Floats]:
         state = _nearest(beliefs, stats[..., 1:2])
         return state, np.ones(state.shape)
 
-    pull = np.stack(after, axis=1), np.stack([1.0 - p, p], axis=1)
-    return _belief_chain(model, beliefs, _certain(rest), pull, places)
+    rest = _certain(_nearest(beliefs, model.drifted(beliefs)))
+    return _belief_chain(
+        model, beliefs, rest, lambda after, chances: (_nearest(beliefs, after), chances), places
+    )
 
 
 def coarse_belief_chain(model: TwoLevelModel) -> ArmChain:
     """Return beliefs on a grid on which rests, too, go to the two points around them."""
     ends = (model.start, model.up, 1.0 - model.down)
     beliefs = np.linspace(min(ends), max(ends), COARSE_BELIEFS)
-    p = model.rate(beliefs)
-    probability = np.stack([1.0 - p, p], axis=1)
-    after = np.stack([model.drifted(x) for x in _learned(model, beliefs)], axis=1)
-    pull = _shared(beliefs, after, probability)
-    rest = _shared(beliefs, model.drifted(beliefs)[:, None], np.ones((beliefs.size, 1)))
+    share = partial(_shared, beliefs)
+    rest = moves_of(*share(model.drifted(beliefs)[:, None], np.ones((beliefs.size, 1))))
 
     def places(stats: Floats) -> tuple[Ints, Floats]:
-        return _shared(beliefs, stats[..., 1:2], np.ones((*stats.shape[:-1], 1)))
+        return share(stats[..., 1:2], np.ones((*stats.shape[:-1], 1)))
 
-    return _belief_chain(model, beliefs, moves_of(*rest), pull, places)
+    return _belief_chain(model, beliefs, rest, share, places)
 
 
-def _learned(model: TwoLevelModel, belief: Floats) -> list[Floats]:
-    """Beliefs after a bad and a good outcome, before levels move."""
-    return [model.learned(belief, np.full(belief.shape, outcome)) for outcome in (0.0, 1.0)]
+def _belief_chain(
+    model: TwoLevelModel,
+    beliefs: Floats,
+    rest: Moves,
+    share: Callable[[Floats, Floats], tuple[Ints, Floats]],
+    places: Callable[[Floats], tuple[Ints, Floats]],
+) -> ArmChain:
+    """Return a chain of beliefs (S,).
+
+    share: states and weights, (S, J), of beliefs after a bad and a good outcome and their chances.
+    """
+    learned = [model.learned(beliefs, np.full(beliefs.shape, good)) for good in (0.0, 1.0)]
+    rate, first = model.rate(beliefs), int(np.abs(beliefs - model.start).argmin())
+    after = np.stack([model.drifted(x) for x in learned], axis=1)
+    return ArmChain(
+        rest=rest,
+        pull=moves_of(*share(after, np.stack([1.0 - rate, rate], axis=1))),
+        rest_reward=np.zeros(beliefs.size),
+        reward=rate,
+        first=(np.arange(beliefs.size) == first).astype(float),
+        places=places,
+    )
 
 
 def _nearest(points: Floats, x: Floats) -> Ints:
@@ -108,25 +123,6 @@ def moves_of(to: Ints, weight: Floats) -> Moves:
 
 def _certain(to: Ints) -> Moves:
     return np.ones(to.size, np.int64), to, np.ones(to.size)
-
-
-def _belief_chain(
-    model: TwoLevelModel,
-    beliefs: Floats,
-    rest: Moves,
-    pull: tuple[Ints, Floats],
-    places: Callable[[Floats], tuple[Ints, Floats]],
-) -> ArmChain:
-    """Return a chain of beliefs (S,) with pulls (S, J)."""
-    first = int(np.abs(beliefs - model.start).argmin())
-    return ArmChain(
-        rest=rest,
-        pull=moves_of(*pull),
-        rest_reward=np.zeros(beliefs.size),
-        reward=model.rate(beliefs),
-        first=(np.arange(beliefs.size) == first).astype(float),
-        places=places,
-    )
 
 
 def _two_level_grid(model: TwoLevelModel, stages: int, refine: int, below: bool) -> ArmChain:
@@ -146,20 +142,16 @@ def _two_level_grid(model: TwoLevelModel, stages: int, refine: int, below: bool)
     belief = grid.ravel()
     rest = np.arange(belief.size) + M
     rest[-M:] -= M  # the last ones no longer move, or no stage is left
-    p = model.rate(belief)
-    probability = np.stack([1.0 - p, p], axis=1)
-    after = np.stack([model.drifted(x) for x in _learned(model, belief)], axis=1)
+    share = partial(_shared, landings)
     if below:
-        pull = _inwards(landings, after, probability, rest, model.drifted(belief))
-    else:
-        pull = _shared(landings, after, probability)
+        share = partial(_inwards, landings, rest=rest, mean=model.drifted(belief))
     order = np.argsort(belief, kind="stable")
 
     def places(stats: Floats) -> tuple[Ints, Floats]:
         left, part = _between(belief[order], stats[..., 1])
         return order[np.stack([left, left + 1], axis=-1)], np.stack([1.0 - part, part], axis=-1)
 
-    chain = _belief_chain(model, belief, _certain(rest), pull, places)
+    chain = _belief_chain(model, belief, _certain(rest), share, places)
     if below:
         return chain
     return chain._replace(contract=lambda: _two_level_grid(model, stages, refine, below=True))

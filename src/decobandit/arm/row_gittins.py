@@ -9,7 +9,6 @@ often as it is worth pulls.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 
@@ -26,27 +25,9 @@ PENDING_BYTES = 2**28  # of advantages at surcharges that come later
 COARSER = -1  # grids of half the usual points: indices differ by less than between two prices
 
 
-class Scaled(NamedTuple):
-    """Rewards less `shift`, in units of `scale`; means from 0 to 1. See `advantages`."""
-
-    shift: float
-    scale: float
-    mean: Floats  # (states,)
-    base: Floats  # (T,)
-    factor: Floats  # (T,)
-    rise: Floats  # (T,)
-    fall: Floats  # (T,)
-    deployed: Floats  # (states,) reward of a deployment per pull that it is worth
-    last: Floats  # (states,) last rewards
-    low: float  # a surcharge below all indices
-    noise: float  # an advantage that rounding may leave
-
-
-class Priced(NamedTuple):
-    """Advantages at one surcharge; `out` as in `kernels/row_indices.py`."""
-
-    surcharge: float
-    out: Floats
+Priced = tuple[
+    float, Floats
+]  # a surcharge, and advantages there: `out` of `kernels/row_indices.py`
 
 
 class RowGittins:
@@ -64,9 +45,10 @@ class RowGittins:
         self._rewards = Rewards(problem, self._group, self.graph)
         self._path = np.zeros(problem.stages) if base is None else base
         self._weight = problem.survival[: problem.horizon]
+        self._scale_rewards()
 
-    @cached_property
-    def _scaled(self) -> Scaled:
+    def _scale_rewards(self) -> None:
+        """Measure rewards from `_shift` in units of `_scale`, and means from 0 to 1."""
         rows, rewards, T = self.graph, self._rewards, self.problem.horizon
         base, factor, deploy = rewards.base - self._path[:T], rewards.factor, rewards.deploy
         last, height = rewards.last, float(np.ptp(rewards.last))
@@ -90,19 +72,16 @@ class RowGittins:
         off = float(np.abs(offsets).max()) * (1.0 + deploy) if np.ptp(offsets) else 0.0
         rise, fall = (np.append(x[:-1] - x[1:], x[-1]) for x in (rewards.rise, rewards.fall))
         noise = (T + 8.0) * (1.0 + deploy + height / scale) + off / scale
-        return Scaled(
-            shift=shift,
-            scale=scale,
-            mean=(rows.mean - bottom) / (span or 1.0),
-            base=(ends[:, 0] - shift * self._weight) / scale,
-            factor=factor * span / scale,
-            rise=rise / scale,
-            fall=fall / scale,
-            deployed=deployed,
-            last=last / scale,
-            low=0.0 if self._is_steady else -room / scale / float(self._weight.min()),
-            noise=0.0 if self._is_steady else float(np.finfo(float).eps * noise),
-        )
+        self._shift, self._scale = shift, scale
+        self._mean = (rows.mean - bottom) / (span or 1.0)
+        self._base = (ends[:, 0] - shift * self._weight) / scale
+        self._factor = factor * span / scale
+        self._rise, self._fall = rise / scale, fall / scale
+        self._deployed = deployed  # reward of a deployment per pull that it is worth, (states,)
+        self._last = last / scale
+        # a surcharge below all indices; an advantage that rounding may leave
+        self._low = 0.0 if self._is_steady else -room / scale / float(self._weight.min())
+        self._noise = 0.0 if self._is_steady else float(np.finfo(float).eps * noise)
 
     @cached_property
     def _is_steady(self) -> bool:
@@ -117,22 +96,21 @@ class RowGittins:
 
     def _priced(self, surcharge: float, place: Ints, first: int, lowest: int) -> Priced:
         """Advantages at a surcharge, of the stages that have a place, from `first` on."""
-        scaled, graph, T = self._scaled, self.graph, self.problem.horizon
-        deploy = self._rewards.deploy
+        graph, T, deploy = self.graph, self.problem.horizon, self._rewards.deploy
         final = np.zeros((2, graph.size))
-        final[0] = scaled.last
+        final[0] = self._last
         if deploy:
-            worth = scaled.deployed - surcharge
+            worth = self._deployed - surcharge
             final[0] += deploy * np.maximum(worth, 0.0)
             final[1] = np.where(worth > 0.0, -deploy, 0.0)
         out = np.empty((2 if self._is_steady else 4, self._size(place)))
         D, V, dV = np.empty((3, graph.size))
         for above, below in legs(T, first, float(graph.arrays.weights.size)):
-            charged = scaled.base - surcharge * self._weight
-            earned = (scaled.mean, charged, scaled.factor, final, scaled.rise, scaled.fall)
+            charged = self._base - surcharge * self._weight
+            earned = (self._mean, charged, self._factor, final, self._rise, self._fall)
             span = (self._weight, above, below, lowest, place)
             advantages(graph.arrays, *earned, *span, D, V, dV, out)
-        return Priced(surcharge, out)
+        return surcharge, out
 
     def _size(self, place: Ints) -> int:
         """States of the stages that have a place."""
@@ -146,7 +124,7 @@ class RowGittins:
         To ACCURACY as long as no larger part of `most` surcharges is used than of the states is
         done, and `extra` ones; then to about 2 / most^2.
         """
-        scaled, wanted = self._scaled, int(np.isnan(index).sum())
+        wanted = int(np.isnan(index).sum())
         passes, halved, step = 0, 0, 1.0 / 32.0
 
         def priced(surcharge: float) -> Priced:
@@ -154,30 +132,30 @@ class RowGittins:
             passes += 1
             return self._priced(surcharge, place, first, lowest)
 
-        right, pending = priced(1.0), list[Priced]()
-        index[np.isnan(index) & (right.out[0] >= -scaled.noise)] = 1.0
-        keep = max(2, PENDING_BYTES // max(right.out.nbytes, 1))
-        while (left := int(np.isnan(index).sum())) and right.surcharge > scaled.low:
+        (b, at_b), pending = priced(1.0), list[Priced]()
+        index[np.isnan(index) & (at_b[0] >= -self._noise)] = 1.0
+        keep = max(2, PENDING_BYTES // max(at_b.nbytes, 1))
+        while (left := int(np.isnan(index).sum())) and b > self._low:
             if not pending:
-                pending.append(priced(max(right.surcharge - step, scaled.low)))
-            a, b = pending[-1].surcharge, right.surcharge
+                pending.append(priced(max(b - step, self._low)))
+            a, at_a = pending[-1]
             middle = 0.5 * (a + b)
             close = passes < most * (1.0 - left / wanted) + extra
             last = not a < middle < b or b - a <= (ACCURACY if close else 0.5 / most)
             last = last or passes > MOST_TIMES * most
             guess = 0.0 if close else 2.0 * most**-2.0
-            at_ends = pending[-1].out, right.out
-            unsure, at = narrow(a, b, *at_ends, scaled.noise, ACCURACY, guess, last, index)
+            unsure, at = narrow(a, b, at_a, at_b, self._noise, ACCURACY, guess, last, index)
             if unsure and not last:
                 halved += 1
                 near = close and a < at < b and halved % 2 == 1
                 pending.append(priced(at if near else middle))
                 del pending[:-keep]
             else:
-                right, step = pending.pop(), 2.0 * (b - a)
-        index[np.isnan(index)] = scaled.low
-        index *= scaled.scale
-        index += scaled.shift
+                step = 2.0 * (b - a)
+                b, at_b = pending.pop()
+        index[np.isnan(index)] = self._low
+        index *= self._scale
+        index += self._shift
 
     @cached_property
     def _index(self) -> list[Floats]:
