@@ -11,10 +11,10 @@ from decobandit.bounds import (
     compare_by_simulation,
     compare_exactly,
     compare_gaps,
-    comparisons,
     follow,
     follow_by_name,
     gap,
+    gaps,
 )
 from decobandit.evaluation import evaluate
 from decobandit.policies import Context, indices_of_arm, recommend, recommend_each
@@ -74,7 +74,7 @@ def unsolved(problem: Problem, tol: float) -> DualSolution:
 def test_policies_that_reach_too_many_states_are_refused_before_the_dual_is_solved(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(comparisons, "evaluate", partial(evaluate, limit_states=1000))
+    monkeypatch.setattr(gaps, "evaluate", partial(evaluate, limit_states=1000))
     context = Context(Problem.uniform(arms=5, horizon=60), solver=unsolved)
     with refused("too_large"):
         compare_exactly(context, ["greedy"], bound=True)

@@ -3,7 +3,7 @@
 Imports `evaluation`, `simulation` and what is below them.
 
 All bounds, one function each: `upper_bounds.py`, with the scenarios of `information_bounds.py`. The
-gap: `gaps.py`; one episode: `episodes.py`; policies compared with a bound: `comparisons.py`.
+gap, and policies compared with a bound: `gaps.py`; one episode: `episodes.py`.
 Certificates: `certificates.py`, and their checker, which stands alone: `certificate_checker.py`.
 """
 
@@ -14,18 +14,18 @@ from ..support.lazy import lazy_names
 if TYPE_CHECKING:
     from .certificates import certificate as certificate
     from .certificates import check_certifiable as check_certifiable
-    from .comparisons import ComparedEpisode as ComparedEpisode
-    from .comparisons import ExactComparison as ExactComparison
-    from .comparisons import SimulatedComparison as SimulatedComparison
-    from .comparisons import compare_by_simulation as compare_by_simulation
-    from .comparisons import compare_exactly as compare_exactly
-    from .comparisons import compare_gaps as compare_gaps
-    from .comparisons import follow_by_name as follow_by_name
     from .episodes import Episode as Episode
     from .episodes import follow as follow
     from .episodes import retrace as retrace
+    from .gaps import ComparedEpisode as ComparedEpisode
+    from .gaps import ExactComparison as ExactComparison
     from .gaps import Gap as Gap
+    from .gaps import SimulatedComparison as SimulatedComparison
     from .gaps import check_method as check_method
+    from .gaps import compare_by_simulation as compare_by_simulation
+    from .gaps import compare_exactly as compare_exactly
+    from .gaps import compare_gaps as compare_gaps
+    from .gaps import follow_by_name as follow_by_name
     from .gaps import gap as gap
     from .upper_bounds import MEANINGS as MEANINGS
     from .upper_bounds import Bounds as Bounds

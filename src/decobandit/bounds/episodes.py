@@ -40,7 +40,7 @@ from ..problem import (
     tie_rule,
     truth_of,
 )
-from ..problem.models.base import ArmModel, Outcome
+from ..problem.models.base import Outcome
 from ..simulation import CHUNK, GapTerms, World, outcomes_of
 from ..support import (
     Card,
@@ -350,6 +350,7 @@ def retrace(
     if solution is None:
         solution = whole_solution(problem, tol=tol)
     check_solution(solution, problem)
+    models = [group.model for group in problem.arm_groups]
     m, T = problem.pulls_per_stage, problem.horizon
     most = T * m + problem.stages - T
     if len(history) > most:
@@ -364,7 +365,7 @@ def retrace(
         deployment = number >= T * m
         if arm is None and outcome is None and not deployment:
             continue
-        binary = arm is None or not 0 <= arm < problem.n_arms or model_of(problem, arm).counts_good
+        binary = arm is None or not 0 <= arm < problem.n_arms or models[arm].counts_good
         if (outcome is None) != deployment or (binary and outcome not in (None, 0, 1)):
             rule = "must be None: a deployment" if deployment else "must be good or bad: 1 or 0"
             raise InvalidArgument(
@@ -378,19 +379,13 @@ def retrace(
             raise InvalidArgument(f"stage {stage}: pulls {arms}, not all are arms", field="history")
         check_pulls(policy, problem, stage, np.bincount(arms, minlength=problem.n_arms)[None])
         outcomes = [y for arm, y in history[now] if arm is not None and y is not None]
-        models = [model_of(problem, arm) for arm in arms[: len(outcomes)]]
         return arms, tuple(
-            bool(y) if model.counts_good else model.format.plain(y)
-            for model, y in zip(models, outcomes, strict=True)
+            bool(y) if models[arm].counts_good else models[arm].format.plain(y)
+            for arm, y in zip(arms, outcomes, strict=bool(outcomes))
         )
 
     complete = T + (len(history) - T * m) if len(history) > T * m else len(history) // m
     return _walk(solution, complete, decide, relaxation, policy)
-
-
-def model_of(problem: Problem, arm: int) -> ArmModel:
-    """Return the outcome model of an arm."""
-    return problem.groups[int(problem.group_of_arm[arm])].model
 
 
 class _Source:
@@ -452,6 +447,7 @@ def _walk(
     refuse_over(
         7.0 * 8.0 * stages * K, f"an episode of {K} arms", "use fewer arms or a shorter horizon"
     )
+    models = [group.model for group in problem.arm_groups]
     waits, shares = problem.may_wait, problem.most_pulls > problem.horizon
     losses = GapTerms(solution) if shares or waits else None
     tables = losses.tables if losses else relaxation or OneArmValues(problem, solution.prices)
@@ -486,7 +482,7 @@ def _walk(
             source.rest(stats, arms, t)
         marks = []
         for arm, outcome in zip(arms, drawn, strict=bool(drawn)):
-            model = model_of(problem, arm)
+            model = models[arm]
             before = stats[arm, : model.width].copy()
             number = np.asarray(model.format.read_outcome(outcome, tuple(before.tolist())))
             value = number if model.counts_good else model.value(before, number)

@@ -139,9 +139,6 @@ class _Tables(NamedTuple):
     surprise: Floats  # (S, U, cells, K)
     last: Floats  # (S, K, units + 1)
 
-    def part(self, rows: slice) -> _Tables:
-        return _Tables(*(table[rows] for table in self))
-
 
 class _Scenarios:
     """Scenarios of a world, laid out in waves that fit into memory, and solved in threads."""
@@ -160,13 +157,11 @@ class _Scenarios:
         self._most = self._values.units  # of one arm at a stage
         idle = math.ceil(int(problem.pulls.max()) / self._most) if problem.may_wait else 0
         self._columns = problem.n_arms + idle
-        self._choices = max(map(self._number_of_choices, {*self._pulls.tolist()}))
+        arms, ways = self._columns, {*self._pulls.tolist()}
+        several = self._most > 1
+        self._choices = max(math.comb(arms + (m - 1) * several, m) for m in ways)
         self._pops = pops if self._choices <= MAX_CHOICES else 0
         self._wave = self._size_of_wave()
-
-    def _number_of_choices(self, pulls: int) -> int:
-        arms = self._columns
-        return math.comb(arms + pulls - 1, pulls) if self._most > 1 else math.comb(arms, pulls)
 
     def _size_of_wave(self) -> int:
         """Return how many scenarios to lay out together."""
@@ -202,7 +197,9 @@ class _Scenarios:
             true[:, : self._problem.n_arms] = self._base + world.factor * drawn[-1][..., None]
             true[..., : self._problem.horizon] *= self._problem.unit
             martingales(true, self._pulls, tables.ell, tables.surprise, sums[here])
-            self._solve(tables, weight, pilot, bound[here], proven[here])
+            pops, steps = (0, PILOT_STEPS) if pilot else (self._pops, STEPS)
+            limits = (weight, steps, pops, self._choices)
+            self._solve(tables, limits, bound[here], proven[here])
             self._report(Progress(what, here.stop, last - first))
         means = np.concatenate(drawn)
         control_values, sizes = world.controls(means, weights)
@@ -256,16 +253,12 @@ class _Scenarios:
     def _solve(
         self,
         tables: _Tables,
-        weight: float,
-        pilot: bool,
+        limits: tuple[float, int, int, int],
         bound: Floats,
         proven: npt.NDArray[np.bool_],
     ) -> None:
-        steps, pops = (PILOT_STEPS, 0) if pilot else (STEPS, self._pops)
-        limits = (weight, steps, pops, self._choices)
-
         def solve_part(part: slice) -> None:
-            table = tables.part(part)
+            table = _Tables(*(table[part] for table in tables))
             best_allocations(*table, self._pulls, self._prices, *limits, bound[part], proven[part])
 
         self._threads.map(solve_part, self._parts(bound.size))
@@ -314,7 +307,7 @@ class _Paths:
         self, t: int, by_row: tuple[Floats, Floats, Floats], tables: _Tables, part: slice
     ) -> None:
         """Fill a stage of some scenarios from `tables(t)`."""
-        ell, surprise, _ = tables.part(part)
+        ell, surprise = tables.ell[part], tables.surprise[part]
         lay_out_stage(t, self.members, self.place[part], *by_row, ell, surprise)
 
     def _expected(self, stats: Floats, pulls: Ints) -> Floats:
