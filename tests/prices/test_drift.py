@@ -23,7 +23,6 @@ from decobandit import (
 )
 from decobandit.arm import OneArmValues, chains
 from decobandit.problem import DriftModel, State, problem_from_dict, problem_to_dict
-from decobandit.trials import create_trial
 from helpers.refusals import refused
 
 Z, WEIGHTS = np.polynomial.hermite_e.hermegauss(181)
@@ -253,8 +252,6 @@ def test_what_does_not_go_with_drift_is_refused():
     for verb in (optimum, lambda p: evaluate(p, "greedy")):
         with refused("unsupported"):
             verb(problem)
-    with refused("unsupported", "arms"):
-        create_trial(problem)
     with refused("invalid_problem", "arms.1.prior.kind"):
         problem_of([Walk(), Walk(0, 1, None)], 3)
     with refused("invalid_problem", "arms.0.reward.factor"):
