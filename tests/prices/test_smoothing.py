@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import pytest
 
 from decobandit.prices import solve
-from decobandit.prices.band_market import BandMarket, SmoothBands
+from decobandit.prices.band_market import BandMarket
 from decobandit.prices.descent import Descent
 from decobandit.prices.kernels.smooth import clearing_shift
 from decobandit.problem import Arm, BetaBernoulli, Problem, Reward, arms_of
@@ -18,10 +18,8 @@ from helpers.examples import KINDS, at_stake, random_prices
 from helpers.oracles import Prices, expected_reward, good_chance, occupancy_lp, stage_pulls
 
 
-def smooth(problem: Problem, width: float) -> SmoothBands:
-    made = SmoothBands(BandMarket(arms_of(problem), problem.pulls, workers=1))
-    made.width = width
-    return made
+def market_of(problem: Problem) -> BandMarket:
+    return BandMarket(arms_of(problem), problem.pulls, workers=1)
 
 
 def soft(z: float, width: float) -> float:
@@ -54,7 +52,7 @@ def test_value_is_that_of_the_recursion_and_its_gradient_that_of_differences(
 ) -> None:
     problem = KINDS[kind](6)
     prices = np.array(random_prices(problem, 1))
-    value, gradient, _ = smooth(problem, width).value_at(prices)
+    value, gradient, _ = market_of(problem).soft_value(prices, width)
     assert value == pytest.approx(smoothed_dual(problem, prices.tolist(), width), rel=1e-12)
     step = 1e-4 * width
     for t, slope in enumerate(gradient):
@@ -70,9 +68,9 @@ def test_a_cleared_flow_spends_the_pulls_and_earns_no_more_than_the_minimum(
     kind: str, width: float
 ) -> None:
     problem = KINDS[kind](6)
-    made = smooth(problem, width)
-    made.value_at(np.array(random_prices(problem, 2)))
-    flow, charge = made.clear()
+    made = market_of(problem)
+    made.soft_value(np.array(random_prices(problem, 2)), width)
+    flow, charge = made.soft_clear(width)
     np.testing.assert_allclose(flow.spent.sum(axis=0), stage_pulls(problem), rtol=0, atol=1e-12)
     assert flow.total <= occupancy_lp(problem) + 1e-9 * at_stake(problem)
     assert 0.0 <= charge <= 0.5 * width * sum(stage_pulls(problem)) * (1.0 + 1e-12)
@@ -82,17 +80,15 @@ def test_a_cleared_flow_spends_the_pulls_and_earns_no_more_than_the_minimum(
 def test_descent_ends_within_the_charge_of_the_linear_program(kind: str) -> None:
     """minimum - d/2 pulls <= smoothed minimum <= minimum, and flows meet it from below."""
     problem = KINDS[kind](6)
-    market = BandMarket(arms_of(problem), problem.pulls, workers=1)
+    market = market_of(problem)
     pulls, minimum = sum(stage_pulls(problem)), occupancy_lp(problem)
-    smoothed = market.smoothed()
     start = np.zeros(market.stages)
     for width in (0.04 / pulls, 0.01 / pulls):
-        smoothed.width = width
-        descent = Descent(smoothed.value_at, start, farthest=width)
+        descent = Descent(partial(market.soft_value, width=width), start, farthest=width)
         for _ in range(80):
             descent.step()
         start = descent.point
-    flow, charge = smoothed.clear()
+    flow, charge = market.soft_clear(width)
     value, slack = descent.value, 1e-8 * at_stake(problem)
     gap = value - flow.total + charge
     assert minimum - 0.5 * width * pulls - slack <= value
@@ -126,7 +122,7 @@ def test_curvature_is_of_the_arms_that_are_pulled_in_part_or_nearly_so(
     problem = Problem(
         arms=tuple(Arm(name=str(k), prior=prior) for k, prior in enumerate(arms)), horizon=1
     )
-    _, _, curvature = smooth(problem, 0.2).value_at(np.array([0.4]))
+    _, _, curvature = market_of(problem).soft_value(np.array([0.4]), 0.2)
     assert curvature == pytest.approx([loose / 0.6])
 
 

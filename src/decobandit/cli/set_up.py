@@ -69,9 +69,9 @@ def _smoothed_dual() -> None:
 
     from ..prices.band_market import band_market
 
-    smooth = band_market(_equal(2), 1).smoothed()
-    smooth.value_at(np.zeros(4))
-    smooth.clear()
+    market = band_market(_equal(2), 1)
+    market.soft_value(np.zeros(4), 1.0)
+    market.soft_clear(1.0)
 
 
 def _optima_and_gittins() -> None:

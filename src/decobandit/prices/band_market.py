@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import cached_property, partial
 from threading import Barrier
+from typing import Any
 
 import numpy as np
 
@@ -31,7 +31,7 @@ from .kernels.bands import (
     value_leg,
 )
 from .kernels.smooth import AROUND, soft_clearing, soft_flow, soft_pass, states_before
-from .search import Flow, Level, Market
+from .search import Flow, Level, Market, halved
 
 STATES_IN_STEP = 640_000  # of a stage; from here on, threads that meet at every stage are faster
 FULL_BAND_STATES = 1_000_000  # below this, storing every state is fastest
@@ -47,6 +47,10 @@ COARSE_TOLERANCE = 3e-4
 ANY_CALLS = 1 << 40
 ROUNDING = 1e-12  # of the incomplete beta function, in units of the largest reward
 SMOOTH_REWARDS = 0.1  # mean change from stage to stage, in parts of all there is, to thin out
+
+
+Collect = Callable[[int], tuple[Floats, Floats]]  # keys and weights of the states at a stage
+Proceed = Callable[[int], None]
 
 
 def band_market(problem: Problem, workers: int) -> BandMarket:
@@ -109,22 +113,17 @@ class BandMarket(Market):
     def release(self) -> None:
         self._forget_bands()
 
-    def smoothed(self) -> SmoothBands:
-        return SmoothBands(self)
-
     # Fewer stages
 
     def coarser(self) -> Iterator[Level]:
         """Yield markets with half the stages, a quarter, ..., where these are similar."""
-        rewards, sizes = self._rewards, [self.regular]
-        if self.regular <= COARSEST_STAGES:
+        rewards = self._rewards
+        if self.regular <= COARSEST_STAGES or self.arms.terminal.any():
             return
         change = float(np.abs(np.diff(rewards, axis=1)).max(axis=0).mean())
-        if self.arms.terminal.any() or change > SMOOTH_REWARDS * float(np.ptp(rewards)):
+        if change > SMOOTH_REWARDS * float(np.ptp(rewards)):
             return
-        while sizes[-1] > COARSEST_STAGES:
-            sizes.append(sizes[-1] // 2)
-        for stages in sizes[:0:-1]:
+        for stages in halved(self.regular, COARSEST_STAGES):
             yield Level(partial(self._thinned, stages), stages, COARSE_TOLERANCE, ANY_CALLS)
 
     def _thinned(self, stages: int) -> BandMarket:
@@ -263,7 +262,6 @@ class BandMarket(Market):
         return float(self.arms.counts @ self._V[:, 0] + self.pulls @ self.mu)
 
     def reprice(self) -> float:
-        """Go backward, setting prices at which the remembered masses clear; return the dual."""
         self.calls += 1
         now = (self.arms, self.bands, self.pulls, self._lowest, self._highest, self.mu, self._V)
         if self._in_step:
@@ -275,7 +273,6 @@ class BandMarket(Market):
         return self.dual()
 
     def value_at(self, mu: Floats) -> float:
-        """Go backward at given prices, one group per thread; return the dual there."""
         self.calls += 1
         self.mu = mu.copy()
 
@@ -288,7 +285,6 @@ class BandMarket(Market):
         return self.dual()
 
     def clear(self, blend: float) -> Flow:
-        """Go forward, spending exactly the pulls of every stage; masses join the averages."""
         reward, spent = np.zeros(self.groups), np.zeros((self.groups, self.stages))
         now = (self.arms, self.bands, self.pulls, blend, self._mass, reward, spent)
         if self._in_step:
@@ -299,7 +295,6 @@ class BandMarket(Market):
         return Flow(reward, spent, True, int(narrow))
 
     def relaxed(self, *, at_price: float, slack: float = 0.0) -> Flow:
-        """Go forward under the relaxed policy at the current prices, one group per thread."""
         reward, spent = np.zeros(self.groups), np.zeros((self.groups, self.stages))
 
         def one(arms: Arms, bands: Bands, k: slice) -> None:
@@ -311,6 +306,32 @@ class BandMarket(Market):
 
         self._each_group(one, self.bands)
         return Flow(reward, spent, False)
+
+    @cached_property
+    def _soft(self) -> tuple[Floats, Floats, Any]:
+        """Values and masses by row, and the distance to the price of every state at all stages."""
+        V, mass = np.empty((2, self.groups, slab_size(self.stages)))
+        return V, mass, np.empty((self.groups, states_before(self.stages)), np.float32)
+
+    def soft_value(self, mu: Floats, width: float) -> tuple[float, Floats, Floats]:
+        self.calls += 1
+        reward, (V, mass, Z) = np.zeros(self.groups), self._soft
+        spent, loose = np.zeros((2, self.groups, self.stages))
+
+        def one(arms: Arms, bands: Bands, k: slice) -> None:
+            soft_pass(arms, mu, width, V[k], Z[k])
+            soft_flow(arms, width, Z[k], mass[k], reward[k], spent[k], loose[k])
+
+        self._each_group(one, self.bands)
+        value = float(self.arms.counts @ V[:, 0] + self.pulls @ mu)
+        curvature = loose.sum(axis=0) / ((1.0 + 2.0 * AROUND) * width)
+        return value, self.pulls - spent.sum(axis=0), curvature
+
+    def soft_clear(self, width: float) -> tuple[Flow, float]:
+        reward, spent = np.zeros(self.groups), np.zeros((self.groups, self.stages))
+        _, mass, Z = self._soft
+        charge = soft_clearing(self.arms, self.pulls, width, Z, mass, reward, spent)
+        return Flow(reward, spent, True), float(charge)
 
     def _each_group(self, work: Callable[[Arms, Bands, slice], None], bands: Bands) -> None:
         """Run work(arms, bands, slice) for every group; kernels release the interpreter's lock."""
@@ -327,75 +348,83 @@ class BandMarket(Market):
     # states, and when one of them has set the price. Worth it if one stage is slow.
 
     def _run_in_step(
-        self, work: Callable[[int, slice, Arms, Bands], None], barrier: Barrier
+        self,
+        order: range,
+        start: Callable[[slice, Arms, Bands], tuple[Collect, Proceed]],
+        decide: Callable[[int, Floats, Floats], None],
     ) -> None:
-        """Run work(i, groups, arms, bands) on runs of groups; an error breaks the barrier."""
+        """Go through stages on runs of groups: all collect, one decides, all proceed."""
         edges = np.linspace(0, self.groups, self.workers + 1).round().astype(int)
-        parts = list(itertools.starmap(slice, itertools.pairwise(edges)))
+        barrier = Barrier(self.workers)
+        states = [(np.empty(0), np.empty(0))] * self.workers
 
-        def guarded(i: int) -> None:
+        def run(i: int) -> None:
             try:
-                part = parts[i]
-                work(i, part, group_slice(self.arms, part), band_slice(self.bands, part))
-            except BaseException:
+                part = slice(edges[i], edges[i + 1])
+                arms, bands = group_slice(self.arms, part), band_slice(self.bands, part)
+                collect, proceed = start(part, arms, bands)
+                for t in order:
+                    heed_interrupt()
+                    states[i] = collect(t)
+                    if barrier.wait() == 0:
+                        keys, weights = zip(*states, strict=True)
+                        decide(t, np.concatenate(keys), np.concatenate(weights))
+                    barrier.wait()
+                    proceed(t)
+            except BaseException:  # the others do not wait for this one
                 barrier.abort()
                 raise
 
         with pool(self.workers) as threads:
-            threads.map(guarded, range(self.workers))
+            threads.map(run, range(self.workers))
 
     def _price_in_step(self) -> None:
         """Run `price_leg` over all stages, on several threads."""
-        barrier, mu = Barrier(self.workers), self.mu
-        states = [(np.empty(0), np.empty(0))] * self.workers
+        mu, settled = self.mu, self.bands.settled
 
-        def work(i: int, part: slice, arms: Arms, bands: Bands) -> None:
+        def start(part: slice, arms: Arms, bands: Bands) -> tuple[Collect, Proceed]:
             V = self._V[part]
             back = begin(arms, bands, V)
-            for t in range(self.stages - 1, -1, -1):
-                heed_interrupt()
-                count = bid(arms, bands, t, V, back)
-                states[i] = back.key[:count], back.weight[:count]
-                if barrier.wait() == 0:
-                    settled, limits = self.bands.settled[:, t], (self._lowest[t], self._highest[t])
-                    mu[t] = stage_price(*_joined(states), settled, self.pulls[t], *limits, mu[t])
-                barrier.wait()
-                step(arms, t, mu[t], V, back)
 
-        self._run_in_step(work, barrier)
+            def collect(t: int) -> tuple[Floats, Floats]:
+                count = bid(arms, bands, t, V, back)
+                return back.key[:count], back.weight[:count]
+
+            return collect, lambda t: step(arms, t, mu[t], V, back)
+
+        def decide(t: int, key: Floats, weight: Floats) -> None:
+            limits = self._lowest[t], self._highest[t]
+            mu[t] = stage_price(key, weight, settled[:, t], self.pulls[t], *limits, mu[t])
+
+        self._run_in_step(range(self.stages - 1, -1, -1), start, decide)
 
     def _clear_in_step(self, blend: float, reward: Floats, spent: Floats) -> int:
         """Run `clearing_leg` over all stages, on several threads."""
-        barrier, total = Barrier(self.workers), float(self.arms.counts.sum())
-        states = [(np.empty(0), np.empty(0))] * self.workers
-        sides, sale, narrow = np.empty(self.groups), (0.0, 0.0, 0.0, 0.0, False), 0
+        total, sides = float(self.arms.counts.sum()), np.empty(self.groups)
+        sales = list[tuple[float, float, float, float, bool]]()
 
-        def work(i: int, part: slice, arms: Arms, bands: Bands) -> None:
-            nonlocal sale, narrow
+        def start(part: slice, arms: Arms, bands: Bands) -> tuple[Collect, Proceed]:
             mass = self._mass[part]
             forth = fill(arms, bands, mass, reward[part])
-            for t in range(self.stages):
-                heed_interrupt()
+
+            def collect(t: int) -> tuple[Floats, Floats]:
                 count = offer(bands, t, blend, mass, forth)
-                states[i] = forth.key[:count], forth.weight[:count]
                 sides[part] = forth.sides
-                if barrier.wait() == 0:
-                    sale = stage_sale(*_joined(states), sides, total, self.pulls[t])
-                    narrow += sale[4]
-                barrier.wait()
-                price, *parts, _ = sale
+                return forth.key[:count], forth.weight[:count]
+
+            def proceed(t: int) -> None:
+                price, *parts, _ = sales[t]
                 flow = (mass, forth, reward[part], spent[part])
                 move(arms, bands, row_start(t), t, price, 0.0, *parts, *flow)
-            finish(arms, mass, reward[part])
 
-        self._run_in_step(work, barrier)
-        return narrow
+            return collect, proceed
 
+        def decide(t: int, key: Floats, weight: Floats) -> None:
+            sales.append(stage_sale(key, weight, sides, total, self.pulls[t]))
 
-def _joined(states: list[tuple[Floats, Floats]]) -> tuple[Floats, Floats]:
-    """Join the keys and weights of all threads."""
-    keys, weights = zip(*states, strict=True)
-    return np.concatenate(keys), np.concatenate(weights)
+        self._run_in_step(range(self.stages), start, decide)
+        finish(self.arms, self._mass, reward)
+        return sum(narrow for *_, narrow in sales)
 
 
 def group_slice(arms: Arms, part: slice) -> Arms:
@@ -407,50 +436,6 @@ def band_slice(bands: Bands, part: slice) -> Bands:
     """Return the bands of some groups; index and share are not split by group."""
     shared = {"index": bands.index, "share": bands.share}
     return Bands(**{name: array[part] for name, array in bands._asdict().items()} | shared)
-
-
-class SmoothBands:
-    """A market whose dual function is smoothed by a width; every state is kept."""
-
-    def __init__(self, market: BandMarket) -> None:
-        self._market = market
-        self._Z = np.empty((market.groups, states_before(market.stages)), np.float32)
-        self._V, self._mass = (
-            np.empty((market.groups, slab_size(market.stages))) for _ in range(2)
-        )
-        self.width = 1.0
-
-    def value_at(self, mu: Floats) -> tuple[float, Floats, Floats]:
-        """Return the smoothed dual at prices mu, its gradient, and the curvature per price."""
-        market = self._market
-        market.calls += 1
-        reward = np.zeros(market.groups)
-        spent, loose = (np.zeros((market.groups, market.stages)) for _ in range(2))
-
-        def one(k: int) -> None:
-            part = slice(k, k + 1)
-            arms = group_slice(market.arms, part)
-            soft_pass(arms, mu, self.width, self._V[part], self._Z[part])
-            earned = (reward[part], spent[part], loose[part])
-            soft_flow(arms, self.width, self._Z[part], self._mass[part], *earned)
-
-        with pool(market.workers) as threads:
-            threads.map(one, range(market.groups))
-        value = float(market.arms.counts @ self._V[:, 0] + market.pulls @ mu)
-        return (
-            value,
-            market.pulls - spent.sum(axis=0),
-            loose.sum(axis=0) / ((1.0 + 2.0 * AROUND) * self.width),
-        )
-
-    def clear(self) -> tuple[Flow, float]:
-        """Return a flow near that of the last prices that spends all pulls, and its charge."""
-        market = self._market
-        reward, spent = np.zeros(market.groups), np.zeros((market.groups, market.stages))
-        charge = soft_clearing(
-            market.arms, market.pulls, self.width, self._Z, self._mass, reward, spent
-        )
-        return Flow(reward, spent, True), float(charge)
 
 
 # Bounds without a pass, for a long search that is interrupted before its first ones

@@ -15,7 +15,7 @@ from prices that depend on the problem alone, at narrower and narrower widths.
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 
@@ -44,12 +44,11 @@ def canonical_prices(problem: Problem) -> Floats | None:
     spread = problem.unit * (max(_spread(group) for group in problem.groups) or market.unit)
     prior_means = np.max([_prior_means(group) for group in problem.groups], axis=0)
     prior_means[: problem.horizon] *= problem.unit
-    smooth = market.smoothed()
     weight = WEIGHT * market.pulls / spread
 
-    def function(mu: Floats) -> tuple[float, Floats, Floats]:
+    def function(mu: Floats, width: float) -> tuple[float, Floats, Floats]:
         heed_interrupt()
-        value, gradient, curvature = smooth.value_at(mu)
+        value, gradient, curvature = market.soft_value(mu, width)
         distance = mu - prior_means
         penalty = 0.5 * float(np.sum(weight * distance**2))
         return value + penalty, gradient + weight * distance, curvature + weight
@@ -57,8 +56,8 @@ def canonical_prices(problem: Problem) -> Floats | None:
     market.reprice()
     prices, width = market.mu.copy(), FIRST_WIDTH
     while width >= WIDTH:
-        smooth.width = width * spread
-        descent = DenseDescent(function, prices, farthest=smooth.width)
+        wide = width * spread
+        descent = DenseDescent(partial(function, width=wide), prices, farthest=wide)
         least = before = np.inf
         for step in range(MOST_STEPS):
             miss = float(np.abs(descent.gradient).max())

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from math import inf
 from numbers import Real
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -304,16 +304,9 @@ def money_plans(problem: Problem, price: float, workers: int | None = None) -> l
     return plans
 
 
-def whole_solution(
-    problem: Problem,
-    *,
-    tol: float = 1e-4,
-    start: npt.ArrayLike | None = None,
-    workers: int | None = None,
-    progress: Report | None = None,
-) -> DualSolution:
+def whole_solution(problem: Problem, **options: Any) -> DualSolution:
     """Solve the dual, raising KeyboardInterrupt instead of returning an interrupted solution."""
-    solution = solve(problem, tol=tol, start=start, workers=workers, progress=progress)
+    solution = solve(problem, **options)
     if solution.interrupted:
         raise KeyboardInterrupt
     return solution

@@ -17,7 +17,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from functools import partial
+from typing import NamedTuple
 
 import highspy
 import numpy as np
@@ -38,18 +39,6 @@ class Flow:
     @property
     def total(self) -> float:
         return float(self.reward.sum())
-
-
-class Smoothed(Protocol):
-    """A market whose dual function is smoothed by a width."""
-
-    width: float
-
-    def value_at(self, mu: Floats) -> tuple[float, Floats, Floats]:
-        """Return the smoothed dual at prices mu, its gradient, and the curvature per price."""
-
-    def clear(self) -> tuple[Flow, float]:
-        """Return a flow near that of the last prices that spends all pulls, and its charge."""
 
 
 class Level(NamedTuple):
@@ -138,8 +127,15 @@ class Market(ABC):
         return None
 
     @abstractmethod
-    def smoothed(self) -> Smoothed:
-        """Return the market with its dual function smoothed."""
+    def soft_value(self, mu: Floats, width: float) -> tuple[float, Floats, Floats]:
+        """Return the dual smoothed by a width, its gradient, and the curvature per price."""
+
+    def soft_clear(self, width: float) -> tuple[Flow, float]:
+        """Return a flow near that of the last `soft_value` that spends all pulls, and its charge.
+
+        Of markets whose search descends (`descends`).
+        """
+        raise NotImplementedError
 
 
 PRIMAL_SIMPLEX = 4  # after new columns the old basis is still feasible: it goes on from there
@@ -424,18 +420,18 @@ def _descend(search: Search, tol: float, most_calls: int) -> list[Flow]:
     market, flows, tol = search.market, list[Flow](), max(tol, SMOOTHED_GAP)
     if not market.descends or search.done(tol):
         return flows
-    smooth, pulls = market.smoothed(), float(market.pulls.sum())
+    pulls = float(market.pulls.sum())
     # whatever the tolerance: a smaller one goes on where a larger one ends
     least = NARROWEST * SMOOTHED_GAP * abs(search.upper) / pulls
     width, start = FIRST_WIDTH * (search.upper - search.lower) / pulls, search.prices
     path: tuple[float, Floats] | None = None  # the width before, and prices there
     halved, since = search.gap, search.calls
     while width > least:
-        smooth.width, moving, settled = width, True, False
-        descent = Descent(smooth.value_at, start, farthest=width)
+        moving, settled = True, False
+        descent = Descent(partial(market.soft_value, width=width), start, farthest=width)
         for _ in range(MAX_CANDIDATES):
             moving = all(descent.step() for _ in range(STEPS_AT_ONCE))
-            flow, charge = smooth.clear()
+            flow, charge = market.soft_clear(width)
             search.saw_value(market.value_at(_at_width(0.0, width, descent.point, path)))
             search.saw_bound(flow.total - market.largest_price * _missed(market, flow))
             flows.append(flow)
@@ -578,6 +574,14 @@ def _levelled(search: Search, prices: Floats) -> Floats:
     bounds, calls = sorted((behind, ahead)), {"maxiter": LEVEL_CALLS}
     minimize_scalar(value, bounds=bounds, method="bounded", options=calls)
     return search.prices
+
+
+def halved(stages: int, least: int) -> list[int]:
+    """Return numbers of stages from fewest on, each about twice the one before, below `stages`."""
+    sizes = [stages]
+    while sizes[-1] > least:
+        sizes.append(sizes[-1] // 2)
+    return sizes[:0:-1]
 
 
 def stretch(prices: Floats, regular: int, stages: int) -> Floats:

@@ -25,7 +25,7 @@ from ..support import Floats, Pool, pool, refuse_over
 from .kernels.smooth import AROUND
 from .limits import Limits, joined, split
 from .revealed import revealed_groups
-from .search import Flow, Level, Market, Search, rounds
+from .search import Flow, Level, Market, Search, halved, rounds
 from .traders import (
     MAX_PROGRAM_STATES,
     ChainTrader,
@@ -143,10 +143,7 @@ class StageMarket(Market):
             return
         lattices = not all(group.model.finite for group in problem.groups)
         if not self._several and all(group.terminal is None for group in problem.groups):
-            sizes = [problem.horizon]
-            while sizes[-1] > FEWEST_STAGES:
-                sizes.append(sizes[-1] // 2)
-            for number in sizes[:0:-1]:
+            for number in halved(problem.horizon, FEWEST_STAGES):
                 yield self._level(thinned(problem, number), FEWER_TOLERANCE)
         for refine in range(COARSEST, grid.refine if lattices else COARSEST, COARSER):
             yield self._level(problem, COARSE_TOLERANCE, refine)
@@ -155,9 +152,6 @@ class StageMarket(Market):
         grid = Grid(self._grid.points, refine)
         make = partial(StageMarket, problem, grid, workers=self._workers)
         return Level(make, problem.horizon, tol, COARSE_CALLS)
-
-    def smoothed(self) -> SmoothStages:
-        return SmoothStages(self)
 
     # Backward
 
@@ -246,6 +240,24 @@ class StageMarket(Market):
         """Return the expected money that a flow spends at each stage, (stages,)."""
         return np.asarray((flow.spent[:, : self.stages] * self.limits.money).sum(axis=0))
 
+    def soft_value(self, mu: Floats, width: float) -> tuple[float, Floats, Floats]:
+        """Return the smoothed dual, without resources and money."""
+        value = self.backward(lambda stage, threads: mu[stage : stage + 1], width)
+        loose = np.zeros(self.stages)
+
+        def decide(stage: int, threads: Pool) -> list[Deal]:
+            deals = []
+            for offer in self.offers(stage, threads, averaged=False):
+                over = offer.key - mu[stage]
+                near = np.abs(over - 0.5 * width) < (0.5 + AROUND) * width
+                loose[stage] += float(offer.weight[near].sum())
+                parts = np.clip(over / width, 0.0, 1.0)
+                deals.append(Deal(np.zeros(offer.number.size), parts=parts))
+            return deals
+
+        spent = self.forward(decide, False).spent.sum(axis=0)
+        return value, self.pulls - spent, loose / ((1.0 + 2.0 * AROUND) * width)
+
     # What flows prove
 
     def bound_of(self, flow: Flow) -> float:
@@ -288,38 +300,6 @@ class StageMarket(Market):
             return None
         prices, parts = optimum
         return prices, self.forward(lambda stage, threads: [trader.deal(parts[stage])], False)
-
-
-class SmoothStages:
-    """A market of traders whose dual function is smoothed by a width."""
-
-    def __init__(self, market: StageMarket) -> None:
-        self._market = market
-        self.width = 1.0
-
-    def value_at(self, mu: Floats) -> tuple[float, Floats, Floats]:
-        """Return the smoothed dual at prices mu, its gradient, and the curvature per price."""
-        market, width = self._market, self.width
-        value = market.backward(lambda stage, threads: mu[market.limits.rows[stage]], width)
-        loose = np.zeros(market.stages)
-
-        def decide(stage: int, threads: Pool) -> list[Deal]:
-            deals = []
-            offers = market.offers(stage, threads, averaged=False)
-            for trader, offer in zip(market.traders, offers, strict=True):
-                over = offer.key - mu[stage]  # without resources and money
-                near = np.abs(over - 0.5 * width) < (0.5 + AROUND) * width
-                loose[stage] += float(offer.weight[near].sum())
-                parts = np.clip(over / width, 0.0, 1.0)
-                deals.append(Deal(np.zeros(trader.groups), parts=parts))
-            return deals
-
-        spent = market.forward(decide, False).spent.sum(axis=0)
-        return value, market.pulls - spent, loose / ((1.0 + 2.0 * AROUND) * width)
-
-    def clear(self) -> tuple[Flow, float]:
-        """Not needed: searches of these markets go from rounds to the master problem."""
-        raise NotImplementedError
 
 
 class RelaxedSolution(NamedTuple):

@@ -205,18 +205,14 @@ class GraphTrader:
             stage,
             deployed,
             self._terms[min(stage, self._horizon - 1)],
-            self._places[stage],
-            places,
-            self._every,
+            (self._places[stage], places, self._every),
             later,
             self._worth[stage],
-            *deal,
+            (deal.cost, deal.slack, deal.at_cost, deal.parts),
             blend,
             self._averages[stage],
-            self._mass,
-            self._under_way,
-            spent,
-            reward,
+            (self._mass, self._under_way),
+            (spent, reward),
         )
         return spent, reward
 

@@ -56,12 +56,8 @@ def share_out(key, weight, group, uses, supply, tolerance, most):
     taken, column, price = np.zeros(uses.shape[0]), np.zeros(size), np.zeros(rows)
     best, prices = np.inf, np.zeros(rows)
     for _ in range(most):
-        dual = np.zeros(size)
-        reached = 0.0
-        for i in range(size):
-            reached += earned[i] * amount[i]
-            for j in range(size):
-                dual[j] += earned[i] * inverse[i, j]
+        dual = np.sum(earned.reshape(size, 1) * inverse, axis=0)
+        reached = np.sum(earned * amount)
         worst = int(np.argmin(dual[:rows]))
         column[:] = 0.0
         gained, enters_flow = 0.0, dual[worst] >= 0.0
@@ -69,13 +65,8 @@ def share_out(key, weight, group, uses, supply, tolerance, most):
             price[:] = dual[:rows]
             cost = costs_at(uses, price)
             gained = respond(key, weight, group, cost, taken)
-            value = gained
-            for r in range(rows):
-                value += price[r] * supply[r]
-            for k in range(uses.shape[0]):
-                value -= taken[k] * cost[k]
-                for r in range(rows):
-                    column[r] += taken[k] * uses[k, r]
+            value = gained + np.sum(price * supply) - np.sum(taken * cost)
+            column[:rows] = np.sum(taken.reshape(taken.size, 1) * uses, axis=0)
             column[rows] = 1.0
             if value < best:
                 best = value
@@ -85,16 +76,14 @@ def share_out(key, weight, group, uses, supply, tolerance, most):
         else:
             column[worst] = 1.0
         step, leaves = np.inf, -1
-        direction = np.zeros(size)
+        direction = np.sum(inverse * column, axis=1)
         for i in range(size):
-            for j in range(size):
-                direction[i] += inverse[i, j] * column[j]
             if direction[i] > SMALLEST and amount[i] < step * direction[i]:
                 step, leaves = amount[i] / direction[i], i
         if leaves < 0:
             break
-        for i in range(size):
-            amount[i] = step if i == leaves else max(amount[i] - step * direction[i], 0.0)
+        amount = np.maximum(amount - step * direction, 0.0)
+        amount[leaves] = step
         inverse[leaves] /= direction[leaves]
         for i in range(size):
             if i != leaves:
@@ -115,6 +104,4 @@ def mixed_parts(key, group, uses, part, at):
             for i in range(key.shape[0]):
                 if key[i] > cost[group[i]]:
                     parts[i] += part[c]
-    for i in range(parts.shape[0]):
-        parts[i] = min(parts[i], 1.0)
-    return parts
+    return np.minimum(parts, 1.0)

@@ -149,32 +149,18 @@ def take_offers(units, steps, later, worth, cost, slack, part, parts, mass, unde
 
 @compiled
 def trade_stage(
-    graphs,
-    steps,
-    stage,
-    deployed,
-    terms,
-    now,
-    next,
-    every,
-    later,
-    worth,
-    cost,
-    slack,
-    part,
-    parts,
-    blend,
-    average,
-    mass,
-    under_way,
-    spent,
-    reward,
+    graphs, steps, stage, deployed, terms, places, later, worth, deal, blend, average, arms, totals
 ):
     """Move the masses over a stage, in place, after they have joined the averages.
 
-    cost (groups,) to parts: as in `take_offers`. under_way: room for the masses by steps to come,
-    zero on return. A deployment moves no mass. Fills spent (groups,), adds to reward (groups,).
+    places: now, next and every. deal: cost (groups,) to parts, as in `take_offers`. arms: mass, and
+    room for the masses by steps to come, zero on return. A deployment moves no mass. totals: fills
+    spent (groups,), adds to reward (groups,).
     """
+    now, next, every = places
+    mass, under_way = arms
+    cost, slack, part, parts = deal
+    spent, reward = totals
     units = worth.shape[1]
     most = units * steps
     for k in range(now.shape[0] - 1):
