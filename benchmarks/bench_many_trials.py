@@ -16,7 +16,7 @@ from sqlalchemy import Connection
 
 from decobandit import Problem
 from decobandit.trials import list_trials, open_store, open_trial
-from decobandit.trials.decider import decider_of, decision_record
+from decobandit.trials.decisions import decider_of, decision_record
 from decobandit.trials.event_log import event_log_of
 from decobandit.trials.settings import TrialLimits, make_settings, origin_of
 

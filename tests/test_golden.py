@@ -11,7 +11,7 @@ import pytest
 
 from decobandit import Problem, __version__
 from decobandit.support import code_environment
-from decobandit.trials import create_trial, decider, open_store, replay_export
+from decobandit.trials import create_trial, decisions, open_store, replay_export
 from helpers.golden import FOLDER, corpus
 
 DIGITS = 1e-14  # relative to 1, or to the value: digits that a processor may change
@@ -65,7 +65,7 @@ def test_a_replay_says_what_decisions_were_made_by(
         trial.ask()
         trial.ask()
         other = {"cpu": "another processor", "packages": "0" * 16}
-        monkeypatch.setattr(decider, "code_environment", lambda: other)
+        monkeypatch.setattr(decisions, "code_environment", lambda: other)
         trial.ask()
         replay = replay_export(json.loads(json.dumps(trial.export())))
     assert replay.differences == ()
@@ -82,7 +82,7 @@ def test_a_replay_of_a_log_by_another_program_names_its_version(
 ) -> None:
     with open_store(tmp_path / "t.db") as store:
         trial = create_trial(Problem.uniform(arms=2, horizon=6), policy="greedy", db=store)
-        monkeypatch.setattr(decider, "code_environment", lambda: other)
+        monkeypatch.setattr(decisions, "code_environment", lambda: other)
         trial.ask()
         replay = trial.replay()
     assert replay.ok

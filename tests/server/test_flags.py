@@ -22,8 +22,7 @@ from decobandit.problem import Segment
 from decobandit.server.app import create_app
 from decobandit.server.tokens import new_token
 from decobandit.trials import Trial, create_trial, open_trial
-from decobandit.trials.decider import pending_state
-from decobandit.trials.decisions import PendingState, decide
+from decobandit.trials.decisions import PendingState, decide, pending_state
 from helpers.documented import read
 from helpers.web_client import SMALL, Answer, Site, answer, answers, asking
 from helpers.web_server import request, served

@@ -20,7 +20,7 @@ from fastapi.exceptions import RequestValidationError
 from decobandit.server.api import routing, schemas
 from decobandit.server.errors import ApiError
 from decobandit.trials.errors import TrialError
-from decobandit.trials.requests import Request, line_of
+from decobandit.trials.events import Request, line_of
 from decobandit.trials.trial import trial_name
 from helpers.web_client import Site
 

@@ -15,7 +15,7 @@ import pytest
 
 from decobandit import Arm, BetaBernoulli, Problem, Reward, Terminal
 from decobandit.trials import create_trial, open_store
-from decobandit.trials.decider import uniform_number
+from decobandit.trials.decisions import uniform_number
 
 TOOL = Path(__file__).parents[2] / "tools" / "check_trial.py"
 Export = dict[str, Any]

@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import text
 
 from decobandit.problem import problem_from_dict
-from decobandit.trials import Store, StoreError, Trial, backends, create_trial, open_store
+from decobandit.trials import Store, StoreError, Trial, create_trial, database, open_store
 
 pytest_plugins = ["helpers.databases"]
 
@@ -31,7 +31,7 @@ def other(url: str) -> "psycopg.Connection[tuple[object, ...]]":
 def test_a_locked_row_is_not_waited_for_without_end(
     postgresql: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(backends, "LOCK_SECONDS", 0.5)
+    monkeypatch.setattr(database, "LOCK_SECONDS", 0.5)
     with opened(postgresql) as (_, trial), other(postgresql) as holder:
         holder.execute("SELECT * FROM trials FOR UPDATE")
         with pytest.raises(StoreError, match="lock timeout"):
@@ -44,7 +44,7 @@ def test_a_locked_row_is_not_waited_for_without_end(
 def test_a_statement_is_not_waited_for_without_end(
     postgresql: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(backends, "STATEMENT_SECONDS", 1.0)
+    monkeypatch.setattr(database, "STATEMENT_SECONDS", 1.0)
     with (
         open_store(postgresql) as store,
         pytest.raises(StoreError, match="statement timeout"),
@@ -56,7 +56,7 @@ def test_a_statement_is_not_waited_for_without_end(
 def test_a_transaction_that_stands_still_gives_its_locks_up(
     postgresql: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(backends, "IDLE_SECONDS", 1.0)
+    monkeypatch.setattr(database, "IDLE_SECONDS", 1.0)
     with opened(postgresql) as (store, trial), store._writer.connect() as stalled:
         stalled.execute(text("SELECT * FROM trials FOR UPDATE"))
         assert trial.ask().stage == 0
@@ -67,7 +67,7 @@ def test_connections_of_the_pool_are_not_waited_for_without_end(
     postgresql: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in {"POOL_SECONDS": 0.2, "POOL_SIZE": 1, "MORE_CONNECTIONS": 0}.items():
-        monkeypatch.setattr(backends, name, value)
+        monkeypatch.setattr(database, name, value)
     with (
         opened(postgresql) as (store, trial),
         store.read(),
@@ -79,7 +79,7 @@ def test_connections_of_the_pool_are_not_waited_for_without_end(
 def test_a_silent_server_is_given_up_and_found_again(
     postgresql: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(backends, "ANSWER_SECONDS", 3.0)
+    monkeypatch.setattr(database, "ANSWER_SECONDS", 3.0)
     with opened(postgresql) as (store, trial):
         stopped = []
 
@@ -101,7 +101,7 @@ def test_a_silent_server_is_given_up_and_found_again(
 def test_a_connection_that_fell_silent_is_replaced(
     postgresql: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(backends, "ANSWER_SECONDS", 3.0)
+    monkeypatch.setattr(database, "ANSWER_SECONDS", 3.0)
     with opened(postgresql) as (store, trial):
         with store.read() as connection:
             backend = connection.execute(text("SELECT pg_backend_pid()")).scalar_one()
@@ -113,7 +113,7 @@ def test_a_connection_that_fell_silent_is_replaced(
 
 
 def test_a_server_that_does_not_say_hello_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backends, "CONNECT_SECONDS", 2)  # the least that the driver takes
+    monkeypatch.setattr(database, "CONNECT_SECONDS", 2)  # the least that the driver takes
     with socket.create_server(("127.0.0.1", 0)) as mute:
         url = f"postgresql://deco@127.0.0.1:{mute.getsockname()[1]}/x?sslmode=disable"
         with pytest.raises(StoreError, match="timeout"):

@@ -21,10 +21,9 @@ from decobandit.policies import CalibratedPolicy, calibrated
 from decobandit.prices import solve
 from decobandit.problem import Arm, BetaBernoulli, Problem, Reward
 from decobandit.trials import Store, create_trial, open_store, open_trial, recording
-from decobandit.trials import decider as deciders
+from decobandit.trials import decisions as deciders
 from decobandit.trials.database import MAX_SHARED
-from decobandit.trials.decider import Decider, decider_of
-from decobandit.trials.decisions import Decision
+from decobandit.trials.decisions import Decider, Decision, decider_of
 from decobandit.trials.errors import Conflict, NoFreeSlot, StoreError
 from decobandit.trials.ledger import Ledger
 from helpers.nursery import Nursery

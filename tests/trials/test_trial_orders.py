@@ -8,7 +8,7 @@ import pytest
 
 from decobandit.problem import Arm, BetaBernoulli, Problem
 from decobandit.trials import create_trial, open_store
-from decobandit.trials.decider import decider_of
+from decobandit.trials.decisions import decider_of
 from decobandit.trials.events import Event, new_event
 from decobandit.trials.ledger import Ledger
 
@@ -74,7 +74,9 @@ def test_orders_of_tells_do_not_matter_to_the_ledger(
         by_hand = [[0, 0], [0, 0], [0, 0]]
         for (_, arm), outcome in outcomes.items():
             by_hand["abc".index(arm)][1 - outcome] += 1
-        assert [list(pair) for pair in zip(ledger.good, ledger.bad, strict=True)] == by_hand
+        assert [
+            list(pair) for pair in zip(ledger.known.good, ledger.known.bad, strict=True)
+        ] == by_hand
         decisions.add(repr(decider.decide(ledger)))
     assert len(decisions) == 1
 

@@ -12,7 +12,7 @@ from decobandit.problem import Problem
 from decobandit.server.tokens import list_tokens, new_token, revoke_token
 from decobandit.trials import Conflict, Store, create_trial, open_store, people_log
 from decobandit.trials.errors import LimitReached
-from decobandit.trials.people import record_all
+from decobandit.trials.event_log import record_all
 from decobandit.trials.report_text import trial_page
 from helpers.refusals import refused
 

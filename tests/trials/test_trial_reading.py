@@ -82,7 +82,7 @@ def test_nobody_waits_for_a_reader_who_checks_or_computes(
         for module in (event_log, verification):
             monkeypatch.setattr(module, "chained", checked)
         monkeypatch.setattr(events, "digest", watched(events.digest))
-        monkeypatch.setattr(status, "loss_so_far", watched(status.loss_so_far))
+        monkeypatch.setattr(status, "episode_of", watched(status.episode_of))
         monkeypatch.setattr(verification, "_compared", watched(verification._compared))
         READS[how](store)
     assert len(looked) >= EVENTS

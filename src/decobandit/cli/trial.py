@@ -31,7 +31,7 @@ from .problem_options import Chosen, takes_policies
 
 if TYPE_CHECKING:
     from ..trials import Allocation, ArmStatus, Status, Store, Summary, Trial
-    from ..trials.decider import LookResult
+    from ..trials.decisions import LookResult
     from ..trials.status import SegmentStatus
 
     Answer = Allocation | Summary
@@ -382,9 +382,10 @@ def allocations(here: Trial, as_json: AsJson = False) -> None:
 def status(here: Trial, stale_after: StaleAfter = 72.0, as_json: AsJson = False) -> None:
     """Show counts, posterior, next arm and bound."""
     from ..trials.lists import stale_ids
+    from ..trials.status import status_of
 
     ledger = here.read()
-    content, stale = here.status_at(ledger), stale_ids(ledger.since, stale_after)
+    content, stale = status_of(ledger), stale_ids(ledger.since, stale_after)
     names: list[str | None] = [one.name for one in content.segments] or [None]
     declared = {name: here.declared(segment=name) for name in names}
     if as_json:

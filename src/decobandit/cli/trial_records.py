@@ -69,7 +69,7 @@ def export(
 
 def on_record(here: trials.Trial, form: str, masked: bool, by: str) -> None:
     """Record an export in the access log, unless the database is read-only."""
-    from ..trials.people import record_all
+    from ..trials.event_log import record_all
 
     data = {"trial": here.id, "name": here.name, "form": form, "masked": masked, "via": "command"}
     try:

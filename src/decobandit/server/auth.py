@@ -31,7 +31,7 @@ from ..support import Cache
 from ..trials import Trial, open_trial
 from ..trials.database import Store
 from ..trials.errors import NotFound, StoreError
-from ..trials.people import record_all
+from ..trials.event_log import record_all
 from .errors import ApiError, database_silent, unauthorized
 from .limits import SAFE_METHODS, Buckets, Limits, address_of, too_many
 from .request_context import HttpMiddleware, Principal, at_start

@@ -132,7 +132,7 @@ class _StoreCollector(Collector):
         self._counts = counts
 
     def collect(self) -> Iterable[Metric]:
-        written, failed = self._counts.events(), self._counts.errors()
+        written, failed = self._counts.events, self._counts.errors
         yield _by_kind("deco_events", "Events written by this process.", KINDS, written)
         kinds = ("damaged", "unavailable")
         yield _by_kind("deco_database_errors", "Errors of the database.", kinds, failed)

@@ -24,9 +24,8 @@ from ..support.records import doc, record_class
 from ..trials import schema
 from ..trials.database import Store
 from ..trials.errors import Conflict, NotFound, TrialError
-from ..trials.event_log import trial_id
+from ..trials.event_log import lock, record, token_digest, trial_id
 from ..trials.events import digest
-from ..trials.people import lock, record, token_digest
 
 Role = Literal["admin", "operator", "viewer", "app"]
 ROLES: tuple[Role, ...] = get_args(Role)

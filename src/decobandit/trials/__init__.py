@@ -11,7 +11,6 @@ from ..support.lazy import lazy_names
 if TYPE_CHECKING:
     from .allocations import Allocation as Allocation
     from .allocations import ArmPulls as ArmPulls
-    from .arm_changes import ArmChange as ArmChange
     from .database import Store as Store
     from .database import open_store as open_store
     from .errors import Closed as Closed
@@ -22,12 +21,13 @@ if TYPE_CHECKING:
     from .errors import NotFound as NotFound
     from .errors import StoreError as StoreError
     from .errors import TrialError as TrialError
+    from .event_log import PeopleLog as PeopleLog
+    from .event_log import people_log as people_log
+    from .events import CancellationCount as CancellationCount
     from .events import Event as Event
     from .export import outcomes_csv as outcomes_csv
-    from .people import PeopleLog as PeopleLog
-    from .people import people_log as people_log
     from .report import TrialReport as TrialReport
-    from .requests import CancellationCount as CancellationCount
+    from .settings import ArmChange as ArmChange
     from .settings import TrialLimits as TrialLimits
     from .status import ArmStatus as ArmStatus
     from .status import Status as Status

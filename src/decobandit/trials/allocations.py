@@ -25,13 +25,7 @@ Counts = tuple[tuple[str, Told], ...]  # arm, and its tally; each arm once
 
 @record_class()
 class ArmPulls:
-    """Pulls of one arm in an allocation.
-
-    Examples
-    --------
-    >>> trial.ask().arms
-    (ArmPulls(arm='arm-1', pulls=1, good=0, bad=0, pending=1, cancelled=0, seen=None),)
-    """
+    """Pulls of one arm in an allocation."""
 
     arm: str = doc("Name of the arm.")
     pulls: int = doc("Pulls allocated to it.")
@@ -39,9 +33,7 @@ class ArmPulls:
     bad: int | None = doc("Bad outcomes recorded.")
     pending: int = doc("Pulls without an outcome yet.")
     cancelled: int = doc("Cancelled pulls.", default=0)
-    seen: str | None = doc(
-        "Tally of recorded non-binary outcomes, in the form of `tell`.", default=None
-    )
+    seen: str | None = doc("Recorded non-binary outcomes, in the form of `tell`.", default=None)
 
     @property
     def told(self) -> int:
@@ -71,14 +63,7 @@ class ArmPulls:
 
 @record_class()
 class Allocation(Shown):
-    """Pulls of one stage, allocated together.
-
-    Examples
-    --------
-    >>> allocation = trial.ask()
-    >>> allocation.state, allocation.pulls, trial.tell(allocation.id, 1).outcome
-    ('open', {'arm-1': 1}, 1)
-    """
+    """Pulls of one stage, allocated together."""
 
     id: str = doc("Random id.")
     arm: str | None = doc("Name of the arm of a single pull; null where there are several pulls.")
@@ -106,9 +91,7 @@ class Allocation(Shown):
         "at rest: `seen` is then the state after the stage.",
         default=(),
     )
-    segment: str | None = doc(
-        "Segment that the ask named; null in a trial without segments.", default=None
-    )
+    segment: str | None = doc("Segment that the ask named; null without segments.", default=None)
     probability: float | None = doc(
         "Probability with which the policy chose the arm of a single pull; 1 where it does not "
         "draw, null where it was not computed.",
@@ -135,16 +118,14 @@ class Allocation(Shown):
         return any(not part.pulls for part in self.arms)
 
     def needs_counts(self) -> BadOutcome:
-        """Return the refusal of a single outcome for several pulls."""
+        """Return the refusal of a single outcome, or of outcomes of some arms, for several."""
         if self.has_states:
-            return self.needs_states()
-        message = f"the allocation has {self.size} pulls: give their outcomes by arm"
-        return BadOutcome(message, field="outcome")
-
-    def needs_states(self) -> BadOutcome:
-        """Return the refusal of outcomes of some arms where all of them move."""
-        message = f"arms move at rest: give the states of all {len(self.arms)} arms after the stage"
-        return BadOutcome(message, field="outcome")
+            rule = (
+                f"arms move at rest: give the states of all {len(self.arms)} arms after the stage"
+            )
+        else:
+            rule = f"the allocation has {self.size} pulls: give their outcomes by arm"
+        return BadOutcome(rule, field="outcome")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the allocation as JSON values."""
@@ -216,39 +197,39 @@ def changed(
     if slot.state == "cancelled":
         raise Contradiction("the allocation was cancelled")
     if event == "cancelled":
-        return _rest_cancelled(slot, why)
-    _check_states(slot, event, counts, kinds)
+        if not slot.pending:
+            raise Contradiction("no outcome of the allocation is pending; it cannot be cancelled")
+        parts = {
+            part.arm: replace(part, pending=0, cancelled=part.cancelled + part.pending)
+            for part in slot.arms
+        }
+        return replace(_with(slot, parts), change_reason=why)
+    tallies = {arm: tally_of(kinds[arm], tally) for arm, tally in counts}
+    if any(kind.rests_observed for kind in kinds.values()):
+        if any(kinds[arm].format.tally_pulls(tally) != 1 for arm, tally in tallies.items()):
+            raise BadOutcome("give one state of every arm, that after the stage", field="outcome")
+        if (
+            event == "told"
+            and slot.pending
+            and not {part.arm for part in slot.arms} <= set(tallies)
+        ):
+            raise slot.needs_counts()
     parts = {}
-    for arm, tally_text in counts:
-        part, kind = slot.part(arm), kinds[arm]
-        before = ArmPulls(arm, 0, 0, 0, 0) if part is None else part
-        tally = tally_of(kind, tally_text)
-        if event == "told":
-            tally = kind.format.joined(before.tally(kind), tally)
-            told_of(kind, tally)  # refuses a sum that is too large
-        parts[arm] = before.recorded(kind, tally)
+    for arm, tally in tallies.items():
+        before, kind = slot.part(arm) or ArmPulls(arm, 0, 0, 0, 0), kinds[arm]
+        now = kind.format.joined(before.tally(kind), tally) if event == "told" else tally
+        told_of(kind, now)  # refuses a sum that is too large
+        parts[arm] = before.recorded(kind, now)
     _check_counts(slot, event, parts)
     later = _with(slot, parts, kinds)
     return replace(later, change_reason=why) if event == "corrected" else later
 
 
-def _check_states(slot: Allocation, event: str, counts: Counts, kinds: Kinds) -> None:
-    """Where arms move at rest, refuse all but one state of every arm."""
-    if not any(kind.rests_observed for kind in kinds.values()):
-        return
-    for arm, tally in counts:
-        if kinds[arm].format.tally_pulls(tally_of(kinds[arm], tally)) != 1:
-            raise BadOutcome("give one state of every arm, that after the stage", field="outcome")
-    missing = {part.arm for part in slot.arms} - {arm for arm, _ in counts}
-    if event == "told" and slot.pending and missing:
-        raise slot.needs_states()
-
-
 def _check_counts(slot: Allocation, event: str, parts: Mapping[str, ArmPulls]) -> None:
     """Refuse more outcomes than pulls, and corrections without an outcome."""
     recorded = {part.arm for part in slot.arms if part.observed}
-    if event == "corrected" and not recorded.issuperset(parts):
-        untold = [arm for arm in parts if arm not in recorded]
+    untold = [arm for arm in parts if arm not in recorded]
+    if event == "corrected" and untold:
         raise Contradiction("no outcome to correct in this allocation; tell it", *untold)
     full = [arm for arm, part in parts.items() if part.pending < 0 or slot.part(arm) is None]
     if event == "told" and slot.has_states and not slot.pending:
@@ -257,16 +238,6 @@ def _check_counts(slot: Allocation, event: str, parts: Mapping[str, ArmPulls]) -
         raise Contradiction("another outcome is on record; an administrator can correct it")
     if full:
         raise Contradiction("more outcomes than pulls are pending in this allocation", *full)
-
-
-def _rest_cancelled(slot: Allocation, why: str | None) -> Allocation:
-    if not slot.pending:
-        raise Contradiction("no outcome of the allocation is pending; it cannot be cancelled")
-    gone = {
-        part.arm: replace(part, pending=0, cancelled=part.cancelled + part.pending)
-        for part in slot.arms
-    }
-    return replace(_with(slot, gone), change_reason=why)
 
 
 def _with(
@@ -301,6 +272,8 @@ def tally_of(kind: ArmModel, outcome: Told) -> Stats:
         raise InvalidArgument("outcomes of another kind than the arm has")
     if not isinstance(outcome, str):
         good, pulls = outcome
+        if type(good) is not int or type(pulls) is not int or not 0 <= good <= pulls or not pulls:
+            raise InvalidArgument("counts are good outcomes and outcomes, one at least")
         return (good, pulls - good)
     tally = kind.format.read_tally(outcome)
     if told_of(kind, tally) != outcome or not kind.format.tally_pulls(tally):
@@ -341,24 +314,13 @@ def counts_tree(counts: Counts) -> dict[str, Any]:
 
 
 def counts_from(tree: Mapping[str, Any]) -> Counts:
-    """Parse the result of `counts_tree`."""
-    counts = dict[str, Told]()
-    for arm, entry in sorted(tree.items()):
-        if isinstance(entry, str) and entry:
-            counts[str(arm)] = entry
-            continue
-        good, pulls = entry
-        integers = type(good) is int and type(pulls) is int
-        if not integers or not 0 <= good <= pulls or not pulls:
-            raise InvalidArgument("counts are good outcomes and outcomes, one at least")
-        counts[str(arm)] = (good, pulls)
-    if not counts:
+    """Parse the result of `counts_tree`; `tally_of` checks the entries."""
+    if not tree:
         raise InvalidArgument("counts name an arm at least")
-    return tuple(counts.items())
-
-
-class EarlierPending(BadOutcome):
-    """An outcome of a Markov arm with an earlier one pending: order matters there."""
+    return tuple(
+        (arm, entry if isinstance(entry, str) else tuple(entry))
+        for arm, entry in sorted(tree.items())
+    )
 
 
 def kinds_of(problem: Problem) -> list[ArmModel]:
@@ -385,30 +347,26 @@ def parts_by_arm(allocations: Iterable[Allocation]) -> Parts:
 
 def tallies(
     kind: ArmModel, parts: Iterable[tuple[Allocation, ArmPulls]]
-) -> Iterator[tuple[Allocation, ArmPulls, Stats, Stats]]:
-    """Yield the parts of an arm with outcomes, its statistics before each, and the tally."""
+) -> Iterator[tuple[Allocation, ArmPulls, Stats, Stats, Stats]]:
+    """Yield the parts of an arm with outcomes: the tally, the statistics before and after it."""
     stats, stage = kind.initial(), 0
     for slot, part in parts:
         if part.observed:
-            stats = _at_rest(kind, stats, slot.stage - stage)
-            tally = part.tally(kind)
-            yield slot, part, stats, tally
-            stats, stage = _after(kind, part, stats, tally), slot.stage + 1
+            before, tally = _at_rest(kind, stats, slot.stage - stage), part.tally(kind)
+            if part.pulls or not isinstance(kind, MarkovModel):
+                stats = kind.format.after_tally(before, tally)
+            else:
+                stats = kind.following(before, tally[0], pulled=False)
+            stage = slot.stage + 1
+            yield slot, part, tally, before, stats
 
 
 def known_of(kind: ArmModel, parts: Iterable[tuple[Allocation, ArmPulls]], stage: int = 0) -> Stats:
     """Return the statistics of an arm after all recorded outcomes, at this stage at least."""
     stats, reached = kind.initial(), 0
-    for slot, part, before, tally in tallies(kind, parts):
-        stats, reached = _after(kind, part, before, tally), slot.stage + 1
+    for slot, *_, after in tallies(kind, parts):
+        stats, reached = after, slot.stage + 1
     return _at_rest(kind, stats, stage - reached)
-
-
-def _after(kind: ArmModel, part: ArmPulls, stats: Stats, tally: Stats) -> Stats:
-    """Return the statistics of an arm after the outcomes of a part, or its state after a rest."""
-    if part.pulls or not isinstance(kind, MarkovModel):
-        return kind.format.after_tally(stats, tally)
-    return kind.following(stats, tally[0], pulled=False)
 
 
 def _at_rest(kind: ArmModel, stats: Stats, stages: int) -> Stats:
@@ -420,11 +378,17 @@ def _at_rest(kind: ArmModel, stats: Stats, stages: int) -> Stats:
     return stats
 
 
-def value_of(kind: ArmModel, part: ArmPulls, stats: Stats, tally: Stats) -> float:
-    """Return what the outcomes of a part count, or the rest of an arm."""
-    if part.pulls:
-        return kind.format.tally_value(stats, tally)
-    return float(kind.rest_mean(np.array(stats, dtype=float)))
+def values(
+    kind: ArmModel, parts: Iterable[tuple[Allocation, ArmPulls]]
+) -> Iterator[tuple[Allocation, ArmPulls, float]]:
+    """Yield the parts of an arm with outcomes, and what these count, or the rest of the arm."""
+    for slot, part, tally, before, _ in tallies(kind, parts):
+        if part.good is not None:
+            yield slot, part, float(part.good)
+        elif part.pulls:
+            yield slot, part, kind.format.tally_value(before, tally)
+        else:
+            yield slot, part, float(kind.rest_mean(np.array(before, dtype=float)))
 
 
 def check_order(kinds: Kinds, allocations: Iterable[Allocation]) -> None:
@@ -436,13 +400,10 @@ def check_order(kinds: Kinds, allocations: Iterable[Allocation]) -> None:
             continue
         first_pending = next((k for k, (_, part) in enumerate(parts) if part.pending), len(parts))
         if any(part.observed for _, part in parts[first_pending + 1 :]):
-            raise EarlierPending(
-                "an earlier allocation of this arm is pending; record that one first",
-                field="outcome",
-            )
+            rule = "an earlier allocation of this arm is pending; record that one first"
+            raise BadOutcome(rule, field="outcome")
         try:
             known_of(kinds[arm], parts)
         except ValueError:  # its text names the state, which blinded users must not read
-            raise BadOutcome(
-                "the outcomes cannot follow those on record of this arm", field="outcome"
-            ) from None
+            rule = "the outcomes cannot follow those on record of this arm"
+            raise BadOutcome(rule, field="outcome") from None

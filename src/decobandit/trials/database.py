@@ -1,66 +1,263 @@
-"""The database of trials: connections and transactions, independent of their content.
+"""SQLite and PostgreSQL as trial databases: connections and transactions.
 
-With SQLite, threads that wait to write share a commit: one runs all queued works, each within a
-savepoint. Where the database itself fails, all are rolled back and run again one by one.
+All commits reach the disk (`synchronous=FULL` syncs SQLite's write-ahead log and rollback journal),
+all waiting has a deadline. With SQLite, threads that wait to write share a commit: one runs all
+queued works, each within a savepoint. Where the database itself fails, all are rolled back and run
+again one by one.
 """
 
 from __future__ import annotations
 
+import errno
 import os
+import sqlite3
+import stat
+import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Lock, Thread
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+from urllib.parse import quote
 
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DBAPIError, DisconnectionError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from .backends import check_contents, postgres_engine, sqlite_engine, write_lock
 from .errors import Damaged, NotFound, StoreError, Unreadable
 from .schema import place_of, upgrade
 
+if TYPE_CHECKING:
+    import psycopg
+
+
+BUSY_SECONDS = 30  # how long one process waits for another one's transaction
+TRY_SECONDS = 0.002  # between two tries
+HEADER_BYTES = 100  # at the beginning of every database
+CHECK_ALL_BYTES = 64 * 2**20  # up to this size, indices are compared with their tables too
+_FILE = "decobandit_file"  # status of the file that a connection has open
+
+
+def wal_is_safe(version: tuple[int, ...]) -> bool:
+    """Tell whether this SQLite cannot lose a write-ahead log that two processes reset at once."""
+    if version < (3, 7, 0) or version >= (3, 51, 3):
+        return version >= (3, 7, 0)  # before 3.7.0 there is no such log
+    fixed_in_series = {(3, 44): 6, (3, 50): 7}
+    first_fixed = fixed_in_series.get((version[0], version[1]))
+    return first_fixed is not None and version[2] >= first_fixed
+
+
+def sqlite_engine(url: URL) -> Engine:
+    """Return an engine on a file, which is created if needed."""
+    path = Path(url.database or "")
+    if not url.database or url.database == ":memory:":
+        raise StoreError("database: a trial needs a file; memory is lost with the process")
+    _check_file(path)
+
+    def connect() -> sqlite3.Connection:
+        # an existing file only: one that vanishes must not come back empty
+        name = f"file:{quote(os.path.abspath(path))}?mode=rw"
+        return sqlite3.connect(name, uri=True, timeout=BUSY_SECONDS, check_same_thread=False)
+
+    engine = create_engine(url, creator=connect)
+
+    @event.listens_for(engine, "connect")
+    def prepare(connection: Any, record: Any) -> None:
+        record.info[_FILE] = path.stat()
+        connection.isolation_level = None  # transactions are begun below, not by the driver
+        # a flipped byte must not keep the rest from being read: its event's hash will not fit
+        connection.text_factory = lambda data: data.decode("utf-8", "replace")
+        wanted = "wal" if wal_is_safe(sqlite3.sqlite_version_info) else "truncate"
+        connection.execute("PRAGMA synchronous=FULL")
+        connection.execute("PRAGMA foreign_keys=ON")
+        mode = connection.execute(f"PRAGMA journal_mode={wanted}").fetchone()[0]
+        if mode != wanted:
+            raise StoreError(f"the database keeps its journal as {mode!r}; {wanted!r} is needed")
+
+    @event.listens_for(engine, "checkout")
+    def check_same_file(_connection: Any, record: Any, _proxy: Any) -> None:
+        """Drop a connection to a file that is no longer there under its name."""
+        try:
+            same = os.path.samestat(path.stat(), record.info[_FILE])
+        except OSError as error:
+            raise StoreError(f"{path}: the database is gone: {error.strerror}") from None
+        if not same:  # writes would be lost
+            raise DisconnectionError("another file was put in the place of the database")
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        # a transaction that will write takes its lock at once: it can never fail half-way for it
+        writes = connection.get_execution_options().get("writes", False)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+    return engine
+
+
+def check_contents(connection: Connection, path: Path) -> None:
+    """Raise `Damaged` unless SQLite finds the database intact."""
+    pragma = "integrity_check" if path.stat().st_size <= CHECK_ALL_BYTES else "quick_check"
+    result = [str(row[0]) for row in connection.exec_driver_sql(f"PRAGMA {pragma}(1)")]
+    if result != ["ok"]:
+        reason = " ".join(result[0].split())
+        raise Damaged(f"{path}: the database is damaged: {reason}; restore a copy of it")
+
+
+@contextmanager
+def write_lock(path: Path) -> Iterator[None]:
+    """Hold the lock file (suffix `-turn`) of the writers of a database.
+
+    SQLite itself retries after growing pauses, so that with many writers some wait too long. On
+    file systems without locks, only SQLite's own waiting is left.
+    """
+    try:
+        import fcntl
+
+        # permissions of the database; no waiting for a pipe
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK
+        mode = stat.S_IMODE(path.stat().st_mode)
+        descriptor = os.open(path.with_name(path.name + "-turn"), flags, mode)
+    except (ImportError, OSError):
+        yield
+        return
+    # the lock is given up when the file is closed, or its process dies
+    with os.fdopen(descriptor, "ab") as file:
+        deadline = time.monotonic() + BUSY_SECONDS
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise StoreError(f"{path}: another process is writing; try again") from None
+                time.sleep(TRY_SECONDS)
+            except OSError:
+                break
+        yield
+
+
+def _check_file(path: Path) -> None:
+    """Make a file that is not there; refuse what cannot be a database.
+
+    The file is never opened: a process that closes a file loses all its locks on it, also those of
+    a transaction in another thread.
+    """
+    if not path.absolute().parent.is_dir():
+        raise StoreError(f"{path}: there is no directory {path.absolute().parent}")
+    try:
+        os.mknod(path, stat.S_IFREG | 0o600)
+        return
+    except FileExistsError:
+        pass
+    except OSError as error:
+        if error.errno in (errno.EACCES, errno.EROFS, errno.ENOSPC) and not path.exists():
+            raise StoreError(f"{path}: cannot be made: {error.strerror}") from None
+        if not path.exists():
+            return  # systems that make files only by opening them: SQLite does
+    if not stat.S_ISREG(path.stat().st_mode):  # a pipe would be waited for
+        raise StoreError(f"{path}: is not a regular file; give a file")
+    if not os.access(path, os.R_OK):
+        raise StoreError(f"{path}: cannot be read: {os.strerror(errno.EACCES)}")
+    if 0 < path.stat().st_size < HEADER_BYTES:  # SQLite calls a file of one byte empty
+        raise Damaged(f"{path}: is not a database: it is shorter than the header of one")
+
+
+CONNECT_SECONDS = 5
+LOCK_SECONDS = 8.0  # for a row that another transaction has locked
+STATEMENT_SECONDS = 15.0
+IDLE_SECONDS = 60.0  # of a transaction between two statements
+ANSWER_SECONDS = 20.0  # until a server counts as silent
+POOL_SECONDS = 8.0  # until a connection is free
+POOL_SIZE, MORE_CONNECTIONS = 10, 20
+_KEEPALIVES = {
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 15_000,
+}
+
+
+def postgres_engine(url: URL) -> Engine:
+    """Return an engine on a database of a PostgreSQL server."""
+    try:
+        engine = create_engine(
+            url,
+            pool_size=POOL_SIZE,
+            max_overflow=MORE_CONNECTIONS,
+            pool_timeout=POOL_SECONDS,
+            pool_pre_ping=True,
+        )
+    except ImportError:
+        raise StoreError("database: PostgreSQL needs the extra decobandit[postgres]") from None
+
+    @event.listens_for(engine, "do_connect")
+    def connect(_dialect: Any, _record: Any, args: list[Any], keywords: dict[str, Any]) -> Any:
+        limits = {
+            "lock_timeout": LOCK_SECONDS,
+            "statement_timeout": STATEMENT_SECONDS,
+            "idle_in_transaction_session_timeout": IDLE_SECONDS,
+        }
+        ours = " ".join(f"-c {name}={round(1000 * value)}" for name, value in limits.items())
+        # options of the URL come last, and win
+        options = f"{ours} {keywords.get('options', '')}".strip()
+        defaults = {"connect_timeout": CONNECT_SECONDS, **_KEEPALIVES}
+        return _patient().connect(*args, **{**defaults, **keywords, "options": options})
+
+    return engine
+
+
+def _patient() -> type[psycopg.Connection[Any]]:
+    """Return a connection class that gives up on a silent server, which cannot keep deadlines."""
+    import psycopg  # late: the driver is an extra
+
+    class Patient(psycopg.Connection[Any]):
+        def wait(self, gen: Generator[Any, Any, Any], *args: Any, **named: Any) -> Any:
+            """Run an exchange with the server; close the connection after the deadline."""
+            return super().wait(self._bounded(gen), *args, **named)
+
+        def _bounded(self, gen: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
+            deadline = time.monotonic() + ANSWER_SECONDS
+            try:
+                wanted = next(gen)
+                while True:
+                    ready = yield wanted  # 0 after each interval
+                    if not ready and time.monotonic() > deadline:
+                        self.close()
+                        raise psycopg.OperationalError(
+                            f"the server does not answer within {ANSWER_SECONDS:g} seconds"
+                        )
+                    wanted = gen.send(ready)
+            except StopIteration as end:
+                return end.value
+
+    return Patient
+
 
 class Counts:
-    """Counters of events and errors since a store was opened; thread-safe."""
+    """Counters of events and errors since a store was opened, by kind; thread-safe."""
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._events: Counter[str] = Counter()
-        self._errors: Counter[str] = Counter()
+        self.events, self.errors = Counter[str](), Counter[str]()
 
     def event(self, kind: str) -> None:
         with self._lock:
-            self._events[kind] += 1
+            self.events[kind] += 1
 
     @contextmanager
     def failures(self) -> Iterator[None]:
-        """Count database errors that leave the block."""
+        """Count database errors that leave the block: once, also if they leave several."""
         try:
             yield
         except StoreError as error:
-            self.error(error)
+            with self._lock:
+                kind = "damaged" if isinstance(error, Damaged) else "unavailable"
+                self.errors[kind] += not error.counted
+                error.counted = True
             raise
-
-    def error(self, error: StoreError) -> None:
-        """Count an error once, also if it leaves several blocks."""
-        with self._lock:
-            if not error.counted:
-                self._errors["damaged" if isinstance(error, Damaged) else "unavailable"] += 1
-            error.counted = True
-
-    def events(self) -> dict[str, int]:
-        with self._lock:
-            return dict(self._events)
-
-    def errors(self) -> dict[str, int]:
-        with self._lock:
-            return dict(self._errors)
 
 
 T = TypeVar("T")
@@ -83,18 +280,7 @@ class _Job(Future[Any]):
 
 
 class Store:
-    """A database, shared between threads; every process opens it for itself.
-
-    Parameters
-    ----------
-    engine : sqlalchemy.Engine
-        The engine of `open_store`.
-
-    Examples
-    --------
-    >>> trial.store.url.get_backend_name()
-    'sqlite'
-    """
+    """A database, shared between threads; every process opens it for itself, by `open_store`."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -177,20 +363,19 @@ class Store:
         try:
             self._commit_together(jobs)
         except StoreError as failure:
-            for job in jobs:
-                if len(jobs) == 1:
-                    job.failure = failure
-                else:
-                    job.failure = None
+            if len(jobs) > 1:
+                for job in jobs:
                     self._commit([job])
+                return
+            jobs[0].failure = failure
         except BaseException as failure:
             for job in jobs:
                 job.failure = job.failure or failure
         for job in jobs:
-            if job.failure is not None and not job.done():
-                job.set_exception(job.failure)
-            elif not job.done():
+            if job.failure is None:
                 job.set_result(job.value)
+            else:
+                job.set_exception(job.failure)
 
     def _commit_together(self, jobs: list[_Job]) -> None:
         file = Path(str(self.url.database))
@@ -203,15 +388,12 @@ class Store:
             connection.info[_HOOKS], connection.info[_NOTES] = [], {}
             with connection.begin():
                 self._run(connection, jobs)
-                self._check_alive(connection)
+                raw: Any = connection.connection.driver_connection
+                if self.shares_commits and not raw.in_transaction:  # a commit would do nothing
+                    raise StoreError(f"{file}: the database ended the transaction; try again")
             hooks = connection.info.pop(_HOOKS)
         for hook in hooks:
             hook()
-
-    def _check_alive(self, connection: Connection) -> None:
-        """Raise an error if SQLite has ended the transaction: a commit would then do nothing."""
-        if self.shares_commits and not connection.connection.driver_connection.in_transaction:  # type: ignore[union-attr]
-            raise StoreError(f"{self.url.database}: the database ended the transaction; try again")
 
     def _run(self, connection: Connection, jobs: list[_Job]) -> None:
         if len(jobs) == 1:
@@ -219,16 +401,18 @@ class Store:
             return
         hooks = connection.info[_HOOKS]
         for job in jobs:
-            before = len(hooks)
+            before, job.failure = len(hooks), None
+            # SQLAlchemy's own savepoint costs as much as the work
+            connection.exec_driver_sql("SAVEPOINT work")
             try:
-                with _savepoint(connection):
-                    job.value = job.work(connection)
+                job.value = job.work(connection)
             except (StoreError, SQLAlchemyError):
                 raise  # concerns all works of this commit
             except Exception as error:
                 job.failure = error
                 del hooks[before:]
-                self._check_alive(connection)
+                connection.exec_driver_sql("ROLLBACK TO SAVEPOINT work")
+            connection.exec_driver_sql("RELEASE SAVEPOINT work")
 
     def after_commit(self, connection: Connection, hook: Callable[[], None]) -> None:
         """Call `hook` after the commit of this transaction; not after a rollback."""
@@ -258,22 +442,10 @@ StoreLike = str | Path | Store | None
 def open_store(db: StoreLike = None, *, existing: bool = False) -> Store:
     """Open the database of a path or URL; create or upgrade it if needed.
 
-    Parameters
-    ----------
-    db : str, Path or Store, optional
-        A file of SQLite, or the URL of a database; by default the value of DECO_DB, else
-        deco-trials.db in the current folder. A `Store` is returned as it is.
-    existing : bool
-        Whether a missing file is an error, not a new database.
-
-    Returns
-    -------
-    Store
-
-    Raises
-    ------
-    StoreError
-        If the database cannot be used; `NotFound` if it has to exist and does not.
+    `db`: a file of SQLite, or the URL of a database; by default the value of DECO_DB, else
+    deco-trials.db in the current folder. A `Store` is returned as it is. `existing`: whether a
+    missing file is an error (`NotFound`), not a new database. Raises `StoreError` if the database
+    cannot be used.
 
     Examples
     --------
@@ -285,15 +457,16 @@ def open_store(db: StoreLike = None, *, existing: bool = False) -> Store:
     if isinstance(db, Store):
         return db
     url = _url(db)
-    if existing and url.get_backend_name() == "sqlite" and not Path(str(url.database)).exists():
-        raise NotFound(f"{url.database}: no such database; 'deco trial new' makes one")
-    engine = sqlite_engine(url) if url.get_backend_name() == "sqlite" else postgres_engine(url)
+    is_file, file = url.get_backend_name() == "sqlite", Path(str(url.database))
+    if existing and is_file and not file.exists():
+        raise NotFound(f"{file}: no such database; 'deco trial new' makes one")
+    engine = sqlite_engine(url) if is_file else postgres_engine(url)
     store = Store(engine)
     try:
         with _database_errors(url):
-            if url.get_backend_name() == "sqlite" and Path(str(url.database)).exists():
+            if is_file:
                 with engine.connect() as connection:
-                    check_contents(connection, Path(str(url.database)))
+                    check_contents(connection, file)
             upgrade(engine)
     except BaseException:
         store.close()
@@ -329,19 +502,6 @@ def _url(db: str | Path | None) -> URL:
     if name != "sqlite":
         raise StoreError(f"database: {name!r} is not supported; use SQLite or PostgreSQL")
     return url.set(drivername="sqlite")
-
-
-@contextmanager
-def _savepoint(connection: Connection) -> Iterator[None]:
-    """Undo the block if it fails. SQLAlchemy's own savepoint costs as much as the block."""
-    connection.exec_driver_sql("SAVEPOINT work")
-    try:
-        yield
-    except BaseException:
-        connection.exec_driver_sql("ROLLBACK TO SAVEPOINT work")
-        connection.exec_driver_sql("RELEASE SAVEPOINT work")
-        raise
-    connection.exec_driver_sql("RELEASE SAVEPOINT work")
 
 
 @contextmanager

@@ -1,14 +1,16 @@
-"""Reads and writes events of trials; ledgers are cached and extended event by event.
+"""Reads and writes events of trials, and the access log.
 
-Nothing read is used before its hash, its link and the head have been checked, and what a process
-has read must be in every later state of the database.
+Ledgers are cached and extended event by event. Nothing read is used before its hash, its link and
+the head have been checked, and what a process has read must be in every later state of the
+database.
 """
 
 from __future__ import annotations
 
+import json
 import secrets
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -20,12 +22,21 @@ from sqlalchemy import Connection, Row, Select, bindparam, insert, select, updat
 from sqlalchemy.exc import IntegrityError
 
 from ..support import Cache, appearance
+from ..support.records import doc, record_class
 from . import schema
 from .database import Store
 from .errors import Conflict, Damaged, NotFound, StoreError, Unreadable
-from .events import GENESIS, Event, StoredEvent, chained, new_event
+from .events import (
+    GENESIS,
+    CheckResult,
+    Event,
+    Refusal,
+    StoredEvent,
+    chained,
+    digest,
+    new_event,
+)
 from .ledger import Ledger
-from .requests import Refusal
 from .settings import TrialSettings, certificate_of, drawn_codes
 from .status import stored_summary
 
@@ -48,9 +59,9 @@ class DamageRecord:
         """Raise `Damaged` if the trial of this row is locked."""
         damage = row.damage or self._unwritten.get(row.id)
         if damage:
+            advice = "restore the database and run 'deco trial verify'"
             raise Remembered(
-                f"trial {row.id}: is locked: integrity check failed ({damage}); restore the "
-                "database and run 'deco trial verify'"
+                f"trial {row.id}: is locked: integrity check failed ({damage}); {advice}"
             )
 
     @contextmanager
@@ -67,13 +78,10 @@ class DamageRecord:
 
     def mark(self, trial: str, problem: str) -> None:
         at = datetime.now(UTC).isoformat(timespec="microseconds")  # tells two marks apart
-        damage = f"{at}: {problem[:MAX_DAMAGE_TEXT]}"
-        self._unwritten[trial] = damage
-        try:
+        damage = self._unwritten[trial] = f"{at}: {problem[:MAX_DAMAGE_TEXT]}"
+        with suppress(StoreError):  # this process remembers it at least
             self._replace(trial, None, damage)
-        except StoreError:
-            return  # this process remembers it at least
-        self._unwritten.pop(trial, None)
+            self._unwritten.pop(trial, None)
 
     def clear(self, trial: str, damage: str | None) -> None:
         """Unlock a trial that was checked after `damage` was recorded; keep later damage."""
@@ -153,18 +161,17 @@ class EventLog:
     def _read(self, trial: str) -> Ledger:
         # cached state first: what was committed before the transaction is in the database
         ledger, head = self._ledgers.get(trial) or Ledger(trial), self._heads.get(trial)
-        while True:
+        page: Sequence[StoredEvent] | None = None
+        while page is None or len(page) == PAGE:
             with self.store.read() as connection:
                 row = self._row(connection, trial, _TRIAL)
                 if _head_of(row) == (ledger.seq, ledger.head):
                     break
                 page = stored_events(connection, trial, after=ledger.seq, most=PAGE)
             ledger = _continued(ledger, page, row, head)
-            if len(page) < PAGE:
-                break
         _check_end(ledger, row, head)
         self._keep(ledger)
-        return _fitting(ledger, row)
+        return ledger
 
     def pages(
         self, ledger: Ledger, *, after: int = -1, size: int | None = None
@@ -223,21 +230,22 @@ class EventLog:
 
     def locked(self, connection: Connection, trial: str) -> Ledger:
         """Return the trial in this transaction, in which no other one writes to it."""
-        query = _TRIAL if self.store.shares_commits else _TRIAL_LOCKED
-        row = self._row(connection, trial, query)
+        row = self._row(connection, trial, _TRIAL if self.store.shares_commits else _TRIAL_LOCKED)
+        head, cached = self._heads.get(trial), self._ledgers.get(trial)
         # a work before this one in the same transaction may have left the trial further on
-        cached = self._ledgers.get(trial)
-        for ledger in (self.store.notes(connection).get(trial), cached):
-            if ledger is not None and _head_of(row) == (ledger.seq, ledger.head):
-                return _fitting(ledger, row)
-        ledger, head = cached or Ledger(trial), self._heads.get(trial)
-        page = stored_events(connection, trial, after=ledger.seq, most=MAX_LOCKED + 1)
-        if len(page) > MAX_LOCKED:
-            raise _FarBehind
-        ledger = _continued(ledger, page, row, head)
+        for known in (self.store.notes(connection).get(trial), cached):
+            if known is not None and _head_of(row) == (known.seq, known.head):
+                ledger: Ledger = known
+                break
+        else:
+            ledger = cached or Ledger(trial)
+            page = stored_events(connection, trial, after=ledger.seq, most=MAX_LOCKED + 1)
+            if len(page) > MAX_LOCKED:
+                raise _FarBehind
+            ledger = _continued(ledger, page, row, head)
+            self.keep(connection, ledger)
         _check_end(ledger, row, head)
-        self.keep(connection, ledger)
-        return _fitting(ledger, row)
+        return ledger
 
     def keep(self, connection: Connection, ledger: Ledger) -> None:
         """Remember a ledger: for later works of the transaction, and when it is committed."""
@@ -265,15 +273,10 @@ class EventLog:
         return times if by_the_same < MAX_REFUSALS else None
 
     def create(
-        self,
-        connection: Connection,
-        settings: TrialSettings,
-        about: dict[str, Any],
-        *,
-        by: str,
+        self, connection: Connection, settings: TrialSettings, about: dict[str, Any], *, by: str
     ) -> Ledger:
         """Write the first event of a new trial; `about`: name, limits and design."""
-        trial, at, name = secrets.token_hex(8), now(), about["name"]
+        trial, name = secrets.token_hex(8), about["name"]
         refuse_taken(connection, name)
         data = about | {
             "plan": settings.to_dict(),
@@ -281,16 +284,10 @@ class EventLog:
             "codes": drawn_codes(settings.problem.n_arms),
             "certificate": certificate_of(settings.solution),
         }
-        event = new_event(trial, 0, "created", data, previous=GENESIS, at=at, by=by)
+        event = new_event(trial, 0, "created", data, previous=GENESIS, at=now(), by=by)
         ledger = Ledger(trial).extended([event])
-        row = {
-            "id": trial,
-            "name": name,
-            "created_at": at,
-            "head_seq": 0,
-            "head_hash": event.hash,
-            "summary": stored_summary(ledger),
-        }
+        row = {"id": trial, "name": name, "created_at": event.at, "head_seq": 0}
+        row |= {"head_hash": event.hash, "summary": stored_summary(ledger)}
         try:
             connection.execute(_NEW_TRIAL, row)
         except IntegrityError:  # another process was first
@@ -312,13 +309,8 @@ class EventLog:
             ledger.trial, ledger.seq + 1, kind, data, previous=ledger.head, at=now(), by=by, key=key
         )
         later = ledger.following(event)
-        head = {
-            "trial": ledger.trial,
-            "before": ledger.head,
-            "seq": event.seq,
-            "hash": event.hash,
-            "summary": stored_summary(later),
-        }
+        head = {"trial": ledger.trial, "before": ledger.head, "seq": event.seq}
+        head |= {"hash": event.hash, "summary": stored_summary(later)}
         if connection.execute(_MOVE_HEAD, head).rowcount != 1:
             raise Damaged(f"trial {ledger.trial}: the head moved while an event was written")
         return self._written(connection, event, later)
@@ -350,11 +342,8 @@ def refuse_taken(connection: Connection, name: str) -> None:
         if other == name:
             raise _taken(name)
         if appearance(str(other)) == looks:
-            raise Conflict(
-                f"{name!r} looks like the trial {other!r} and is spelt with other letters; choose "
-                "another name",
-                field="name",
-            )
+            text = f"{name!r} looks like the trial {other!r}; choose another name"
+            raise Conflict(text, field="name")
 
 
 def _head_of(row: Row[Any]) -> tuple[int, str]:
@@ -375,10 +364,9 @@ def _continued(
     if row.head_seq <= ledger.seq:
         raise _older(row)
     events = list(chained(page, ledger.trial, after=ledger.seq, previous=ledger.head))
-    if head is not None and any(
-        event.seq == head.seq and event.hash != head.hash for event in events
-    ):
-        raise Damaged(f"trial {row.id}, event {head.seq}: is not the one that was read before")
+    for event in events:
+        if head is not None and event.seq == head.seq and event.hash != head.hash:
+            raise Damaged(f"trial {row.id}, event {head.seq}: is not the one that was read before")
     return ledger.extended(events)
 
 
@@ -387,6 +375,8 @@ def _check_end(ledger: Ledger, row: Row[Any], head: Head | None) -> None:
         raise Damaged(f"trial {row.id}: events are missing at the end, or the head was changed")
     if head is not None and ledger.seq < head.seq:
         raise _older(row)
+    if (ledger.name, ledger.created_at) != (row.name, row.created_at):
+        raise Damaged(f"trial {row.id}: its name or time was changed after it was created")
 
 
 def _older(row: Row[Any]) -> Damaged:
@@ -395,12 +385,6 @@ def _older(row: Row[Any]) -> Damaged:
         "if a copy was restored on purpose, stop all servers, run 'deco trial verify' and start "
         "them again"
     )
-
-
-def _fitting(ledger: Ledger, row: Row[Any]) -> Ledger:
-    if (ledger.name, ledger.created_at) != (row.name, row.created_at):
-        raise Damaged(f"trial {row.id}: its name or time was changed after it was created")
-    return ledger
 
 
 def stored_events(
@@ -440,3 +424,103 @@ def event_log_of(store: Store) -> EventLog:
 
 _EVENT_LOGS: WeakKeyDictionary[Store, EventLog] = WeakKeyDictionary()
 _EVENT_LOGS_LOCK = Lock()
+
+
+# -- the access log: one chain of events per database, of the same form ------------------------
+
+PEOPLE = "people"  # the `trial` of the events of this chain
+ACCESS_LOG = "the access log"
+PEOPLE_KINDS = ("login", "refused", "token_made", "token_revoked", "exported", "looked", "unmasked")
+
+
+@record_class()
+class PeopleLog(CheckResult):
+    """The access log, with the integrity check of the log and of the tokens."""
+
+    events: tuple[Event, ...] = doc("The events up to the first that was changed.")
+    head: str = doc("Hash of the last event; worth keeping elsewhere.")
+    problems: tuple[str, ...] = doc("Problems, one sentence each.")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the log as JSON values."""
+        return {
+            "ok": self.ok,
+            "head": self.head,
+            "problems": list(self.problems),
+            "events": [event.to_dict() for event in self.events],
+        }
+
+
+def lock(connection: Connection) -> Row[Any]:
+    """Lock and return the head: no one else writes to this log until the transaction ends."""
+    query = select(schema.people_head)
+    if connection.dialect.name != "sqlite":  # which has one writer at a time
+        query = query.with_for_update()
+    head = connection.execute(query).one_or_none()
+    if head is None:
+        raise Damaged(f"{ACCESS_LOG}: its head is missing")
+    return head
+
+
+def record(connection: Connection, kind: str, data: dict[str, Any], *, by: str) -> None:
+    """Add an event, in the transaction of the change that it records."""
+    head = lock(connection)
+    event = new_event(PEOPLE, head.seq + 1, kind, data, previous=head.hash, at=now(), by=by)
+    row = {"seq": event.seq, "kind": kind, "body": event.body, "hash": event.hash}
+    connection.execute(insert(schema.people).values(row))
+    connection.execute(update(schema.people_head).values(seq=event.seq, hash=event.hash))
+
+
+def record_all(store: Store, entries: Iterable[tuple[str, str, dict[str, Any]]]) -> None:
+    """Add events in one transaction: (kind, by, data) of each."""
+
+    def work(connection: Connection) -> None:
+        for kind, by, data in entries:
+            record(connection, kind, data, by=by)
+
+    store.write(work)
+
+
+def people_log(store: Store) -> PeopleLog:
+    """Read the access log; check every hash, every link, the head, and the tokens against it."""
+    with store.read() as connection:
+        head = connection.execute(select(schema.people_head)).one_or_none()
+        order = select(schema.people).order_by(schema.people.c.seq)
+        rows = [
+            StoredEvent(row.seq, row.kind, None, row.body, row.hash)
+            for row in connection.execute(order)
+        ]
+        tokens = [dict(row._mapping) for row in connection.execute(select(schema.tokens))]
+    events, problems = list[Event](), list[str]()
+    try:
+        for event in chained(rows, PEOPLE, kinds=PEOPLE_KINDS, name=ACCESS_LOG):
+            events.append(event)  # those before the first that was changed
+    except Damaged as error:
+        problems.append(str(error))
+    last = (events[-1].seq, events[-1].hash) if events else (-1, GENESIS)
+    if not problems and (head is None or last != (head.seq, head.hash)):
+        problems.append(f"{ACCESS_LOG}: the last event is not the one that the head names")
+    if not problems:
+        problems += _token_problems(events, tokens)
+    return PeopleLog(PEOPLE, tuple(events), last[1], tuple(problems))
+
+
+def token_digest(row: Mapping[str, Any]) -> str:
+    """Return the digest of the columns of a token, its state in the access log."""
+    return digest(json.dumps([row[column.name] for column in schema.tokens.c], default=str))
+
+
+def _token_problems(events: Iterable[Event], tokens: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield the differences between the tokens and the log."""
+    logged = {
+        event.data.get("token"): event.data.get("row")
+        for event in events
+        if event.kind in ("token_made", "token_revoked")
+    }
+    for name in sorted(logged.keys() - {row["name"] for row in tokens}, key=str):
+        yield f"token {name!r}: {ACCESS_LOG} says that it was made, and it is gone"
+    for row in tokens:
+        if row["name"] not in logged:
+            yield f"token {row['name']!r}: {ACCESS_LOG} does not say that it was made"
+        elif token_digest(row) != logged[row["name"]]:
+            yield f"token {row['name']!r}: was changed; {ACCESS_LOG} does not say so"

@@ -17,7 +17,7 @@ from .event_log import now
 from .events import Event, canonical, digest
 from .ledger import Ledger
 from .settings import in_order
-from .status import Deciders, rewards, status_of
+from .status import rewards, status_of
 
 EXPORT_FORMAT = "decobandit-trial-1"
 UTC_ZONE = "+00:00"
@@ -25,14 +25,10 @@ LINES = 500  # of CSV per piece
 
 
 def export_parts(
-    ledger: Ledger,
-    deciders: Deciders,
-    *,
-    version: str = __version__,
-    exported_at: str | None = None,
+    ledger: Ledger, *, version: str = __version__, exported_at: str | None = None
 ) -> dict[str, Any]:
     """Return everything that follows from the events of a trial, with a checksum."""
-    status = replace(status_of(ledger, deciders), version=version).to_dict()
+    status = replace(status_of(ledger), version=version).to_dict()
     parts = {
         "format": EXPORT_FORMAT,
         "trial": ledger.trial,
@@ -110,25 +106,8 @@ def outcomes_csv(events: Sequence[Event], *, masked: bool = False) -> str:
 
     One row per allocation; where a stage has several pulls, one per arm with its counts. A cell
     that a spreadsheet would compute, because it begins with =, +, - or @, has an apostrophe in
-    front; `read_outcomes` removes it.
-
-    Parameters
-    ----------
-    events : sequence of Event
-        The result of `Trial.events`.
-    masked : bool
-        For blinded users: codes instead of arms, and no outcomes.
-
-    Returns
-    -------
-    str
-        CSV with a header.
-
-    Examples
-    --------
-    >>> from decobandit.trials import outcomes_csv
-    >>> print(outcomes_csv(trial.events(), masked=True), end="")
-    number,allocation,code,state,subject,note,asked_at
+    front; `read_outcomes` removes it. `masked`: for blinded users, codes instead of arms, and no
+    outcomes.
     """
     return "".join(outcomes_text(events, masked=masked))
 
@@ -136,7 +115,21 @@ def outcomes_csv(events: Sequence[Event], *, masked: bool = False) -> str:
 def outcomes_text(events: Iterable[Event], *, masked: bool = False) -> Iterator[str]:
     """Return the CSV in pieces; all events are read before the first piece."""
     rows, columns = outcome_rows(events, masked=masked)
-    return _csv(rows, columns)
+
+    def pieces() -> Iterator[str]:
+        text, remaining = io.StringIO(), iter(rows)
+        writer = csv.DictWriter(text, columns, lineterminator="\n", extrasaction="ignore")
+        writer.writeheader()
+        while True:
+            yield text.getvalue()
+            text.seek(0)
+            text.truncate()
+            piece = list(islice(remaining, LINES))
+            if not piece:
+                return
+            writer.writerows({key: harmless(cell) for key, cell in row.items()} for row in piece)
+
+    return pieces()
 
 
 def outcome_rows(
@@ -144,18 +137,18 @@ def outcome_rows(
 ) -> tuple[Iterable[dict[str, Any]], tuple[str, ...]]:
     """Return the rows of the CSV file, and its columns, a subset of those of the rows."""
     ledger = Ledger("").extended(events)
-    rows = _rows(ledger, masked=masked)
     problem = ledger.problem
-    segment = ("segment",) * bool(problem.segments)
-    if problem.pulls_per_stage == 1 and not problem.repeat and not problem.is_restless:
-        return rows, (*(MASKED_COLUMNS if masked else COLUMNS), *segment)
-    return rows, (*(MASKED_BATCH_COLUMNS if masked else BATCH_COLUMNS), *segment)
+    single = problem.pulls_per_stage == 1 and not problem.repeat and not problem.is_restless
+    columns: tuple[str, ...] = MASKED_COLUMNS if masked else COLUMNS
+    if not single:
+        columns = MASKED_BATCH_COLUMNS if masked else BATCH_COLUMNS
+    return _rows(ledger, masked=masked), (*columns, *("segment",) * bool(problem.segments))
 
 
 def _rows(ledger: Ledger, *, masked: bool) -> Iterator[dict[str, Any]]:
     """Yield a row per arm and allocation; masked rows are in the order of codes."""
     for slot in ledger.allocations.values():
-        shared = {
+        shared = vars(ledger.courses[slot.id]) | {
             "allocation": slot.id,
             "stage": slot.stage,
             "state": slot.state,
@@ -168,35 +161,16 @@ def _rows(ledger: Ledger, *, masked: bool) -> Iterator[dict[str, Any]]:
         parts = sorted(slot.arms, key=lambda part: in_order(codes[part.arm]) if masked else ())
         for part in parts:
             kind = ledger.kinds[part.arm]
-            yield (
-                vars(ledger.courses[slot.id])
-                | shared
-                | {
-                    "arm": part.arm,
-                    "code": codes[part.arm],
-                    "allotted": part.pulls,
-                    "seen": kind.format.write_tally(part.tally(kind)),
-                    "good": part.good,
-                    "pulls": part.told,
-                    "pending": part.pending,
-                    "cancelled": part.cancelled,
-                }
-            )
-
-
-def _csv(rows: Iterable[dict[str, Any]], columns: Sequence[str]) -> Iterator[str]:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, columns, lineterminator="\n", extrasaction="ignore")
-    writer.writeheader()
-    remaining = iter(rows)
-    while True:
-        yield text.getvalue()
-        text.seek(0)
-        text.truncate()
-        piece = list(islice(remaining, LINES))
-        if not piece:
-            return
-        writer.writerows({key: harmless(cell) for key, cell in row.items()} for row in piece)
+            yield shared | {
+                "arm": part.arm,
+                "code": codes[part.arm],
+                "allotted": part.pulls,
+                "seen": kind.format.write_tally(part.tally(kind)),
+                "good": part.good,
+                "pulls": part.told,
+                "pending": part.pending,
+                "cancelled": part.cancelled,
+            }
 
 
 # text columns that may be empty
@@ -214,7 +188,10 @@ def trial_tables(
     return {
         "allocations": lambda: outcome_columns(events()),
         "arms": lambda: arm_columns(status()),
-        "events": lambda: event_columns(events()),
+        "events": lambda: columns_of(
+            (event.to_dict() | {"data": canonical(event.data)} for event in events()),
+            words=TEXT_COLUMNS,
+        ),
         "obp": lambda: obp_columns(events()),
         "inference": lambda: columns_of(report()["inference"], names),
         "results": lambda: result_columns(report()),
@@ -234,11 +211,8 @@ class TrialTables(Tabular):
 def outcome_columns(events: Iterable[Event]) -> Columns:
     """Return a row per arm of every allocation; None for empty cells."""
     rows, names = outcome_rows(events)
-    return columns_of(
-        ({name: None if row[name] == "" else row[name] for name in names} for row in rows),
-        names,
-        words=TEXT_COLUMNS,
-    )
+    filled = ({name: None if row[name] == "" else row[name] for name in names} for row in rows)
+    return columns_of(filled, names, words=TEXT_COLUMNS)
 
 
 def obp_columns(events: Iterable[Event]) -> Columns:
@@ -279,10 +253,3 @@ def result_columns(report: Mapping[str, Any]) -> Columns:
         else:
             columns[name] = column
     return columns
-
-
-def event_columns(events: Iterable[Event]) -> Columns:
-    """Return a row per event; its data is JSON text."""
-    return columns_of(
-        (event.to_dict() | {"data": canonical(event.data)} for event in events), words=TEXT_COLUMNS
-    )

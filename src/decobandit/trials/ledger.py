@@ -15,6 +15,7 @@ from typing import Any, Literal
 from ..policies import DEFAULT_POLICY, policy_class
 from ..problem import ArmModel, Outcome, Problem, State, Stats, is_paid
 from ..support import InvalidArgument, Unsupported, look_alike_keys
+from . import errors
 from .allocations import (
     Allocation,
     Kinds,
@@ -26,31 +27,31 @@ from .allocations import (
     parts_by_arm,
     told_counts,
 )
-from .arm_changes import (
+from .errors import Conflict, Contradiction, Damaged, Locked, TrialError
+from .events import (
+    GENESIS,
+    Answered,
+    CancellationCount,
+    Change,
+    Correction,
+    Course,
+    Event,
+    Refusal,
+    Request,
+)
+from .settings import (
     ARM_KINDS,
     ArmChange,
+    TrialLimits,
+    TrialSettings,
     arm_of,
+    codes_of,
     known_with,
+    letters,
     policy_after,
     with_arm,
     without_arm,
 )
-from .errors import (
-    BudgetSpent,
-    Closed,
-    Conflict,
-    Contradiction,
-    Damaged,
-    LimitReached,
-    Locked,
-    NoFreeSlot,
-    NotFound,
-    NotPermitted,
-    TrialError,
-)
-from .events import GENESIS, Event
-from .requests import Answered, CancellationCount, Change, Correction, Course, Refusal, Request
-from .settings import TrialLimits, TrialSettings, codes_of, letters
 
 TrialState = Literal["running", "closed", "archived", "locked"]
 # state of the trial after an event of these kinds
@@ -84,9 +85,8 @@ class Ledger:
         self._spent = Fraction(0)  # exact: it does not depend on the order of changes
         self._positions: dict[str, int] = {}
         self.kinds: dict[str, ArmModel] = {}  # of every arm by its name
-        self.good: list[int] = []  # recorded outcomes of every arm
-        self.bad: list[int] = []
-        self.other: list[int] = []  # recorded outcomes of non-binary arms
+        self.recorded: list[int] = []  # outcomes of every arm
+        self.good: list[int] = []  # good ones among them, of binary arms
         self.open: list[int] = []  # pending allocations of every arm
         self.lost: list[int] = []  # cancelled pulls whose stage is used
         self.looks: tuple[State, ...] = ()  # state at each interim look
@@ -105,7 +105,6 @@ class Ledger:
         # by person and arm, in order of first occurrence
         self.cancellations: dict[tuple[str, str], CancellationCount] = {}
         self.courses: dict[str, Course] = {}  # by allocation
-        self.probabilities: dict[str, list[float]] = {}  # of all arms, where logged
         self.waited = False  # whether arms were allocated while outcomes were pending
         self.revised = False  # whether outcomes were corrected after they had led to allocations
         self.corrections: list[Correction] = []
@@ -163,7 +162,7 @@ class Ledger:
     @property
     def told(self) -> int:
         """Slots with an outcome."""
-        return sum(self.good) + sum(self.bad) + sum(self.other)
+        return sum(self.recorded)
 
     @property
     def awaits_states(self) -> bool:
@@ -208,15 +207,15 @@ class Ledger:
 
     @property
     def known(self) -> State:
-        kinds = self.kinds
-        rows: list[Stats] = list(zip(self.good, self.bad, strict=True))
-        if not all(kind.counts_good for kind in kinds.values()):
+        """Recorded outcomes of every arm."""
+        counts = zip(self.recorded, self.good, strict=True)
+        rows: list[Stats] = [(good, recorded - good) for recorded, good in counts]
+        if not all(kind.counts_good for kind in self.kinds.values()):
             parts = parts_by_arm(self.allocations.values())
-            rows = [
-                row if kind.counts_good else known_of(kind, parts.get(arm, ()), self.stage)
-                for (arm, kind), row in zip(kinds.items(), rows, strict=True)
-            ]
-        return State(tuple(rows), tuple(kinds.values()))
+            for k, (arm, kind) in enumerate(self.kinds.items()):
+                if not kind.counts_good:
+                    rows[k] = known_of(kind, parts.get(arm, ()), self.stage)
+        return State(tuple(rows), tuple(self.kinds.values()))
 
     def unmasked_since(self, time: str, person: str) -> int:
         """Count the allocations that a person has unmasked after a time."""
@@ -230,18 +229,16 @@ class Ledger:
         keys = () if subject is None else look_alike_keys(subject)
         return next((self._look_alikes[key] for key in keys if key in self._look_alikes), None)
 
-    def _forget_subject(self, subject: str | None) -> None:
-        if subject is not None:
-            self.subjects.pop(subject, None)
-            for key in look_alike_keys(subject):
-                self._look_alikes.pop(key, None)
-
     def allocation(self, slot_id: str | None) -> Allocation:
         """Return an allocation by its id; `NotFound` if there is none."""
         slot = self.allocations.get(slot_id or "")
         if slot is None:
-            raise NotFound("no such allocation in this trial", field="allocation")
+            raise errors.NotFound("no such allocation in this trial", field="allocation")
         return slot
+
+    def _check_running(self) -> None:
+        if self.state != "running":
+            raise errors.Closed("the trial is closed; an administrator can reopen it")
 
     def check_subject(self, subject: str | None) -> None:
         """Refuse a subject that has an allocation, and any where the trial is closed."""
@@ -251,28 +248,22 @@ class Ledger:
                 f"subject: {subject!r} is on record as {taken!r}, which has an allocation; use "
                 "that spelling, or one that differs in more than case, blanks or alphabet"
             )
-        if self.state != "running":
-            raise Closed("the trial is closed; an administrator can reopen it")
+        self._check_running()
 
     def check_ask(self, subject: str | None = None) -> None:
         """Refuse an ask without a free slot, or for a subject that has an allocation."""
         self.check_subject(subject)
         pulls = self.problem.pulls_per_stage
         if self.used + pulls > self.slots:
-            raise NoFreeSlot("every slot of the trial is in use")
+            raise errors.NoFreeSlot("every slot of the trial is in use")
         if not self.can_pay:
-            raise BudgetSpent(
-                f"what is left of the budget, {self.left:g} of {self.problem.budget:g}, pays no "
-                "arm any more: the trial is over"
-            )
+            left = f"{self.left:g} of {self.problem.budget:g}"
+            raise errors.BudgetSpent(f"the budget left, {left}, pays no arm: the trial is over")
         if self.awaits_states:
-            raise LimitReached(
-                "arms move at rest: record the outcomes or states of the last stage first"
-            )
+            rule = "record the outcomes or states of the last stage first"
+            raise errors.LimitReached(f"arms move at rest: {rule}")
         if self.limits.open is not None and sum(self.open) + pulls > self.limits.open:
-            raise LimitReached(
-                "as many allocations are pending as the trial permits; record an outcome first"
-            )
+            raise errors.LimitReached("too many allocations are pending; record an outcome first")
 
     def check_turn(self, kind: str, by: str) -> None:
         """Refuse a turn (close, reopen, archive, lock, unlock) that may not follow."""
@@ -291,7 +282,7 @@ class Ledger:
     def check_unmask(self, role: str | None) -> None:
         permitted = self.limits.unmask_role
         if permitted is not None and role != permitted:
-            raise NotPermitted(f"this trial permits only the role {permitted} to unmask")
+            raise errors.NotPermitted(f"this trial permits only the role {permitted} to unmask")
 
     def following(self, event: Event) -> Ledger:
         """Return the ledger after the event of a request; `TrialError` if it is not allowed."""
@@ -372,55 +363,50 @@ class Ledger:
         problem = settings.problem
         self.settings, self.kinds = settings, kinds_by_name(problem)
         self._positions = {arm.name: k for k, arm in enumerate(problem.arms)}
-        for counts in (self.good, self.bad, self.other, self.open, self.lost):
+        for counts in (self.recorded, self.good, self.open, self.lost):
             counts.extend([0] * (problem.n_arms - len(counts)))
         self.codes.extend(letters(k) for k in range(len(self.codes), problem.n_arms))
         self.looks = tuple(known_with(problem, state) for state in self.looks)
 
     def _step(self, event: Event) -> Answered:
         """Apply an event after the first; return the answer to its sender."""
-        data = event.data
-        if event.kind == "refused":
-            refusal = Refusal(Request.of_refusal(data["request"]), event.by, data["why"])
+        kind, data, slot = event.kind, event.data, None
+        if kind == "refused":
+            tree = data["request"]
+            refusal = Refusal(Request.of(tree["kind"], tree), event.by, data["why"])
             self.refusals[refusal] = int(data["times"])
             self.refused += 1
             return Answered(refusal.request, refusal=refusal.why)
-        request = Request.of(event.kind, data)
-        if event.kind in (*TURNS, "limited", "unmasked", "reviewed"):
+        request = Request.of(kind, data)
+        if kind in (*TURNS, "limited", "unmasked", "reviewed"):
             why = request.reason or request.note or ""
             about = (why, request.category, request.up_to)
-            self.changes.append(Change(event.kind, event.by, event.at, *about))
-        if event.kind in TURNS:
-            self.check_turn(event.kind, event.by)
-            self.state = TURNS[event.kind]
-            self.locked_by = event.by if event.kind == "locked" else ""
-            return Answered(request)
-        if event.kind == "reviewed":
+            self.changes.append(Change(kind, event.by, event.at, *about))
+        if kind in TURNS:
+            self.check_turn(kind, event.by)
+            self.state = TURNS[kind]
+            self.locked_by = event.by if kind == "locked" else ""
+        elif kind == "reviewed":
             if type(request.up_to) is not int or not 0 <= request.up_to <= self.seq:
-                raise TrialError(
-                    f"up_to: {request.up_to} is not allowed; must be 0 to {self.seq}, the number "
-                    "of an event",
-                    field="up_to",
-                )
+                rule = f"must be 0 to {self.seq}, the number of an event"
+                raise TrialError(f"up_to: {request.up_to} is not allowed; {rule}", field="up_to")
             self.reviewed = request.up_to
-            return Answered(request)
-        if event.kind == "limited":
+        elif kind == "limited":
             self.limits = TrialLimits.of(data["limits"])
-            return Answered(request)
-        if event.kind in ARM_KINDS:
+        elif kind in ARM_KINDS:
             self._change_arms(event, request)
-            return Answered(request)
-        if event.kind == "unmasked":
+        elif kind == "unmasked":
             slot = self.allocation(request.allocation)
             self.check_unmask(request.role)
             self.unmasked[slot.id, event.by] = event.at
-            return Answered(request, slot)
-        if event.kind == "assigned":
+        elif kind == "assigned":
             if self.state == "locked":
                 raise Locked(LOCKED)
             self._assign(data["subjects"])
-            return Answered(request)
-        slot = self._allocate(event) if event.kind == "asked" else self._change(event)
+        elif kind == "asked":
+            slot = self._allocate(event)
+        else:
+            slot = self._change(event)
         return Answered(request, slot)
 
     @property
@@ -431,17 +417,13 @@ class Ledger:
     def check_arms(self) -> None:
         """Refuse that arms join or leave a trial that makes no more allocations."""
         if self._segments:
-            raise Unsupported(
-                "arms cannot join or leave a trial with segments: a segment counts its own "
-                "visitors, not stages; create another trial with the new arms",
-                field="arm",
-            )
+            rule = "a segment counts its own visitors, not stages; create another trial"
+            raise Unsupported(f"arms cannot join or leave segments: {rule}", field="arm")
         if self.problem.is_restless:
             raise Unsupported("arms that move at rest neither join nor leave a running trial")
-        if self.state != "running":
-            raise Closed("the trial is closed; an administrator can reopen it")
+        self._check_running()
         if self.used >= self.slots:
-            raise NoFreeSlot("every slot of the trial is in use")
+            raise errors.NoFreeSlot("every slot of the trial is in use")
 
     def problem_after(self, request: Request, dropped: tuple[str, ...] = ()) -> Problem:
         """Return the problem from the stage under way on, after an arm has joined or left."""
@@ -466,10 +448,11 @@ class Ledger:
             raise InvalidArgument("other settings than the arms were changed")
         if data["stage"] != self.stage or after.problem != self.problem_after(request):
             raise InvalidArgument("not the problem with this change at the stage under way")
-        if before.prices is not None and (
-            after.prices is None
-            or after.prices[: self.stage].tolist() != before.prices[: self.stage].tolist()
-        ):
+        earlier, now = (
+            None if one.prices is None else one.prices[: self.stage].tolist()
+            for one in (before, after)
+        )
+        if earlier is not None and now != earlier:
             raise InvalidArgument("prices of earlier stages were changed")
         self._use(after)
         about = (event.kind, str(request.arm), self.stage, event.by, event.at, data["reason"])
@@ -490,9 +473,8 @@ class Ledger:
             raise InvalidArgument("the allocation costs more than is left of the budget")
         if data.get("ahead"):
             self.ahead[slot_id] = None
-        self.courses[slot_id] = Course(data["number"] + 1, event.by, event.at)
-        if data["decision"].get("probabilities"):
-            self.probabilities[slot_id] = data["decision"]["probabilities"]
+        probabilities = data["decision"].get("probabilities")
+        self.courses[slot_id] = Course(data["number"] + 1, event.by, event.at, probabilities)
         self.waited |= any(self.open)
         self._remember_subject(subject, slot_id)
         if slot.state == "open":
@@ -529,11 +511,8 @@ class Ledger:
         data, before = event.data, self.allocation(event.data["allocation"])
         if self.state == "locked":
             raise Locked(LOCKED)
-        cancels, reason, part = (
-            event.kind == "cancelled",
-            data.get("reason"),
-            self.of(before.segment),
-        )
+        cancels, reason = event.kind == "cancelled", data.get("reason")
+        part = self.of(before.segment)
         counts = () if cancels else told_counts(before, part.kinds, data)
         slot = changed(before, event.kind, counts, part.kinds, reason)
         if slot.state == "cancelled" and slot.stage < self._first_stage:
@@ -549,10 +528,10 @@ class Ledger:
         course = self.courses[slot.id]
         if event.kind == "corrected":
             self.revised |= course.number < self.asks
-            about = (event.by, event.at, data["reason"])
             for arm, _ in counts:
-                outcomes = (_recorded(before, arm, part.kinds), _recorded(slot, arm, part.kinds))
-                self.corrections.append(Correction(slot.id, course.number, arm, *outcomes, *about))
+                outcomes = _recorded(before, arm, part.kinds), _recorded(slot, arm, part.kinds)
+                about = (*outcomes, event.by, event.at, data["reason"])
+                self.corrections.append(Correction(slot.id, course.number, arm, *about))
         self.courses[slot.id] = replace(
             course,
             told_at=course.told_at if cancels else event.at,
@@ -566,34 +545,25 @@ class Ledger:
     def _cancel(self, before: Allocation, after: Allocation, event: Event) -> None:
         most = self.limits.cancelled
         if most is not None and self.cancelled + before.pending > most:
-            raise LimitReached(
-                "as many allocations were cancelled as the trial permits; an administrator can "
-                "permit more"
-            )
+            raise errors.LimitReached("too many are cancelled; an administrator can permit more")
         by, reason = event.by, event.data["reason"]
-        for part in before.arms:
-            if part.pending:
-                so_far = self.cancellations.get((by, part.arm))
-                count, reasons = (0, ()) if so_far is None else (so_far.count, so_far.reasons)
-                self.cancellations[by, part.arm] = CancellationCount(
-                    by,
-                    part.arm,
-                    count + part.pending,
-                    reasons if reason in reasons else (*reasons, reason),
-                )
+        for arm, pending in ((part.arm, part.pending) for part in before.arms if part.pending):
+            so_far = self.cancellations.get((by, arm), CancellationCount(by, arm, 0, ()))
+            reasons = tuple(dict.fromkeys((*so_far.reasons, reason)))
+            count = so_far.count + pending
+            self.cancellations[by, arm] = CancellationCount(by, arm, count, reasons)
         if not after.told:
-            self._forget_subject(after.subject)
+            self.subjects.pop(after.subject or "", None)
+            for key in look_alike_keys(after.subject or ""):
+                self._look_alikes.pop(key, None)
 
     def _count(self, slot: Allocation, by: int) -> None:
         if not slot.holds_slots:
             return
         for part in slot.arms:
             k = self._positions[part.arm]
-            if part.good is None:
-                self.other[k] += by * part.told
-            else:
-                self.good[k] += by * part.good
-                self.bad[k] += by * (part.told - part.good)
+            self.recorded[k] += by * part.told
+            self.good[k] += by * (part.good or 0)
             self.open[k] += by * part.pending
             self.lost[k] += by * part.cancelled
         stage = self.problem.pulls_per_stage

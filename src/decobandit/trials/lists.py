@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import islice
 from typing import Any, Generic, TypeVar
 
@@ -15,13 +16,15 @@ from . import schema
 from .allocations import Allocation, AllocationState
 from .database import Store
 from .errors import Damaged, NotFound, StoreError, TrialError
-from .event_log import EventLog, Head, event_log_of, trial_id
+from .event_log import EventLog, event_log_of, trial_id
 from .events import Event
 from .ledger import Ledger
 from .status import Summary, stored_summary, summary_from, summary_of
 
 Item_co = TypeVar("Item_co", covariant=True)
 MAX_PAGE = 1000  # entries of a page, and the default
+STALE_AFTER = 72.0  # hours
+MAX_HOURS = 1e6
 
 
 @dataclass(frozen=True)
@@ -34,15 +37,9 @@ class Page(Generic[Item_co]):
 
 def page_size(limit: int | None) -> int:
     """Check the number of entries of a page."""
-    if limit is None:
-        return MAX_PAGE
-    if not 1 <= limit <= MAX_PAGE:
+    if limit is not None and not 1 <= limit <= MAX_PAGE:
         raise TrialError(f"limit: {limit} is not allowed; must be 1 to {MAX_PAGE}", field="limit")
-    return limit
-
-
-STALE_AFTER = 72.0  # hours
-MAX_HOURS = 1e6
+    return MAX_PAGE if limit is None else limit
 
 
 def stale_ids(
@@ -56,16 +53,14 @@ def stale_ids(
 def stale_limit(hours: float, now: datetime | None = None) -> datetime:
     """Return the time before which pending allocations are stale."""
     if not 0.0 < hours <= MAX_HOURS:
-        raise TrialError(
-            f"stale_after: {hours:g} hours; must be more than 0, at most {MAX_HOURS:g}",
-            field="stale_after",
-        )
+        rule = f"must be more than 0, at most {MAX_HOURS:g}"
+        raise TrialError(f"stale_after: {hours:g} hours; {rule}", field="stale_after")
     return (now or datetime.now(UTC)) - timedelta(hours=hours)
 
 
-def _is_before(at: str, limit: datetime) -> bool:
+def _is_before(at: str | None, limit: datetime) -> bool:
     try:
-        return datetime.fromisoformat(at) < limit
+        return datetime.fromisoformat(at or "") < limit
     except (TypeError, ValueError):  # no time, or one without its zone
         return False
 
@@ -87,20 +82,15 @@ def numbers_of(ledger: Ledger) -> dict[str, int | str]:
 def matching(
     allocations: Iterable[Allocation], numbers: Mapping[str, int | str], find: str
 ) -> list[Allocation]:
-    """Return allocations with this number or subject, or id prefix; all for an empty text.
-
-    If none matches, those whose subject contains the text.
-    """
+    """Return allocations with this number, subject or id prefix, else with it in their subject."""
     wanted, every = find.strip().casefold(), list(allocations)
-    if not wanted:
-        return every
-
-    def is_it(slot: Allocation) -> bool:
-        subject = (slot.subject or "").casefold()
-        return wanted in (str(numbers[slot.id]), subject) or slot.id.startswith(wanted)
-
-    slots = [slot for slot in every if is_it(slot)]
-    return slots or [slot for slot in every if wanted in (slot.subject or "").casefold()]
+    subjects = {slot.id: (slot.subject or "").casefold() for slot in every}
+    slots = [
+        slot
+        for slot in every
+        if wanted in (str(numbers[slot.id]), subjects[slot.id]) or slot.id.startswith(wanted)
+    ]
+    return slots or [slot for slot in every if wanted in subjects[slot.id]]
 
 
 def page_of_allocations(
@@ -175,8 +165,7 @@ def page_of_trials(
         elif len(shown) == size and not every:
             return TrialPage(tuple(shown), shown[-1].id, hidden)
         else:
-            waits = one.open_since is not None and _is_before(one.open_since, stale)
-            shown.append(replace(one, stale=True) if waits else one)
+            shown.append(replace(one, stale=_is_before(one.open_since, stale)))
             hidden = passed
     return TrialPage(tuple(shown), None, passed)
 
@@ -185,39 +174,39 @@ def _summaries(
     store: Store, most: int, after: str | None, only: Collection[str] | None
 ) -> Iterator[Summary]:
     """Yield summaries of trials, archived ones included, `most` per transaction."""
-    log = event_log_of(store)
-    while True:
+    log, rows = event_log_of(store), None
+    while rows is None or len(rows) == most:
+        wanted = (
+            _ROWS.limit(most) if only is None else _ROWS.limit(most).where(_trials.name.in_(only))
+        )
         with store.read() as connection:
-            rows = connection.execute(_wanted(connection, most, after, only)).all()
+            if after is not None:
+                last = select(_trials.created_at, _trials.id, _trials.name)
+                last = last.where(_trials.id == trial_id(connection, after))
+                created_at, key, name = connection.execute(last).one()
+                if only is not None and name not in only:
+                    raise NotFound(f"no trial is called {after!r}")
+                wanted = wanted.where(tuple_(_trials.created_at, _trials.id) > (created_at, key))
+            rows = connection.execute(wanted).all()
         read = list[Ledger]()
         summaries = [_summary(log, row, read) for row in rows]
-        if read:
-            _store_summaries(store, read)
+        if read:  # for the next list, if the database can be written
+            lines = [{"trial": x.trial, "head": x.head, "line": stored_summary(x)} for x in read]
+            with suppress(StoreError):
+                store.write(partial(Connection.execute, statement=_KEEP, parameters=lines))
         yield from summaries
-        if len(rows) < most:
-            return
-        after = str(rows[-1].id)
-
-
-def _wanted(
-    connection: Connection, most: int, after: str | None, only: Collection[str] | None
-) -> Any:
-    wanted = _ROWS.limit(most)
-    if after is not None:
-        last = select(_trials.created_at, _trials.id, _trials.name)
-        last = last.where(_trials.id == trial_id(connection, after))
-        created_at, key, name = connection.execute(last).one()
-        if only is not None and name not in only:
-            raise NotFound(f"no trial is called {after!r}")
-        wanted = wanted.where(tuple_(_trials.created_at, _trials.id) > (created_at, key))
-    return wanted if only is None else wanted.where(_trials.name.in_(only))
+        after = str(rows[-1].id) if rows else after
 
 
 def _summary(log: EventLog, row: Row[Any], read: list[Ledger]) -> Summary:
     """Return the stored summary, or one from the events, whose ledger joins `read`."""
+    head = log.head(row.id)  # the last one that this process has read
     try:
         log.damage.refuse(row)
-        stored = summary_from(row) if _is_later(row, log.head(row.id)) else None
+        later = head is None or (isinstance(row.head_seq, int) and row.head_seq > head.seq)
+        stored = None
+        if later or (head is not None and (row.head_seq, row.head_hash) == (head.seq, head.hash)):
+            stored = summary_from(row)
         if stored is not None:
             return stored
         ledger = log.read(row.id)
@@ -228,17 +217,3 @@ def _summary(log: EventLog, row: Row[Any], read: list[Ledger]) -> Summary:
         return Summary(**about, finished=False, stopped=None, intact=False)
     read.append(ledger)
     return summary_of(ledger)
-
-
-def _is_later(row: Row[Any], head: Head | None) -> bool:
-    """Tell whether a row may follow the last head that this process has read."""
-    if head is None or not isinstance(row.head_seq, int):
-        return head is None
-    return row.head_seq > head.seq or (row.head_seq, row.head_hash) == (head.seq, head.hash)
-
-
-def _store_summaries(store: Store, read: list[Ledger]) -> None:
-    """Store summaries for the next list, if the database can be written."""
-    rows = [{"trial": one.trial, "head": one.head, "line": stored_summary(one)} for one in read]
-    with suppress(StoreError):
-        store.write(lambda connection: connection.execute(_KEEP, rows))

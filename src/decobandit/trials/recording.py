@@ -21,6 +21,7 @@ from sqlalchemy import Connection
 
 from ..problem import Arm, ArmModel, Outcome
 from ..support import look_alike_keys
+from . import errors
 from .allocations import (
     Allocation,
     Told,
@@ -31,30 +32,13 @@ from .allocations import (
     told_counts,
     told_of,
 )
-from .arm_changes import arm_of, definition_of
 from .database import Store
-from .decider import Decider, decider_of, decision_record, pending_state
-from .decisions import Decision, PendingState
-from .errors import (
-    BadOutcome,
-    Conflict,
-    Contradiction,
-    Damaged,
-    LimitReached,
-    OutOfRange,
-    StoreError,
-    TrialError,
-)
-from .event_log import EventLog, NotAtOnce
+from .decisions import Decision, PendingState, decider_of, decision_record, pending_state
+from .errors import Conflict, Damaged, StoreError, TrialError
+from .event_log import EventLog, NotAtOnce, record
+from .events import Refusal, Request, canonical, line_of, outcome_of
 from .ledger import TURNS, Ledger
-from .people import record
-from .requests import (
-    Refusal,
-    Request,
-    line_of,
-    outcome_of,
-)
-from .settings import TrialSettings, in_order
+from .settings import TrialSettings, arm_of, in_order
 from .status import Summary, arm_change_record, summary_of
 
 Answer = TypeVar("Answer")
@@ -78,12 +62,12 @@ class Change(Generic[Answer]):
 
     def made(self) -> Answer:
         """Make the change, and wait until it is on disk."""
-        if self.is_short():
-            try:
-                return answered(self.log.change(self.trial, self.work))
-            except NotAtOnce:
-                pass
-        return self.alone()
+        if not self.is_short():
+            return self.alone()
+        try:
+            return answered(self.log.store.write(self.attempt))
+        except NEEDS_MORE as error:
+            return self.resume(error)
 
     def attempt(self, connection: Connection) -> Answer | Conflict:
         """Make the change in this transaction; `NotAtOnce` where others would have to wait."""
@@ -108,9 +92,12 @@ class Writing:
     ledger: Ledger
     request: Request
 
-    def append(self, data: dict[str, Any]) -> Ledger:
-        """Append the event of the request, with what it says itself."""
-        return self._append(self.request.kind, data | self.request.details())
+    def append(self, data: dict[str, Any], kind: str | None = None) -> Ledger:
+        """Append the event of the request, with what it says itself; or one of another kind."""
+        request = self.request
+        data = data if kind else data | request.details()
+        about: dict[str, Any] = {"by": request.by, "key": request.key}
+        return self.log.append(self.connection, self.ledger, kind or request.kind, data, **about)
 
     def refuse(self, why: str) -> Conflict:
         """Log the refusal, or count a repeated one.
@@ -120,12 +107,8 @@ class Writing:
         request = self.request
         times = self.log.count_refusal(self.ledger, Refusal(request, request.by, why))
         if times is not None:
-            self._append("refused", {"request": request.refused(), "why": why, "times": times})
+            self.append({"request": request.refused(), "why": why, "times": times}, "refused")
         return Conflict(why, field=request.disputed)
-
-    def _append(self, kind: str, data: dict[str, Any]) -> Ledger:
-        by, key = self.request.by, self.request.key
-        return self.log.append(self.connection, self.ledger, kind, data, by=by, key=key)
 
 
 Writer = Callable[[Writing], Answer | Conflict]
@@ -156,7 +139,7 @@ class FairLock:
                 self._turns.append(turn)
                 if not self._changed.wait_for(lambda: self._turns[0] is turn, seconds):
                     raise StoreError(
-                        "too many requests wait for the decisions of this trial; try again"
+                        "too many requests wait for decisions of this trial; try again"
                     )
             yield
         finally:
@@ -191,37 +174,27 @@ def decided_from(ledger: Ledger) -> tuple[PendingState, str]:
     return pending_state(ledger), ledger.settings.tables_hash
 
 
-@dataclass(frozen=True)
-class Decided:
-    """Source of the decision for a ledger, inside the transaction that will record it.
+Ahead = tuple[tuple[PendingState, str], Decision]  # a decision, and what it was made for
 
-    A decision made `ahead` holds while the trial is in the state that it was made for.
-    """
 
-    decider: Callable[[Ledger], Decider]
-    ahead: tuple[tuple[PendingState, str], Decision] | None = None
+def decided_ahead(ledger: Ledger) -> Ahead | None:
+    """Decide outside the transaction; None if that is short, or the ask will be refused."""
+    decider = decider_of(ledger.settings)
+    over = ledger.used >= ledger.slots or ledger.state != "running" or not ledger.can_pay
+    if over or ledger.awaits_states or decider.is_short(ledger.stage):
+        return None
+    return decided_from(ledger), decider.decide(ledger)
 
-    def at(self, ledger: Ledger) -> Decision:
-        """Return the decision; `Outdated` if there is none yet and it is slow."""
-        if self.ahead is not None and self.ahead[0] == decided_from(ledger):
-            return self.ahead[1]
-        decider = self.decider(ledger)
-        with decider.at_once(ledger.stage) as short:
-            if not short:
-                raise Outdated
-            return decider.decide(ledger)
 
-    def made_ahead(self, ledger: Ledger) -> Decided:
-        """Decide for a state of a segment, outside the transaction that will record it.
-
-        Not needed where the decision is short or the ask will be refused.
-        """
-        decider = self.decider(ledger)
-        over = ledger.used >= ledger.slots or ledger.state != "running" or not ledger.can_pay
-        refused = over or ledger.awaits_states
-        if refused or decider.is_short(ledger.stage):
-            return self
-        return replace(self, ahead=(decided_from(ledger), decider.decide(ledger)))
+def decision_at(ledger: Ledger, ahead: Ahead | None) -> Decision:
+    """Return the decision inside the transaction; `Outdated` if it is slow and not made ahead."""
+    if ahead is not None and ahead[0] == decided_from(ledger):
+        return ahead[1]
+    decider = decider_of(ledger.settings)
+    with decider.at_once(ledger.stage) as short:
+        if not short:
+            raise Outdated
+        return decider.decide(ledger)
 
 
 # outcome of a single pull; by arm (good, pulls), "good/pulls" or a tally of the arm's model; or
@@ -235,7 +208,6 @@ class Recording:
     id: str
     _event_log: EventLog
     _turns: Turns
-    _deciders: dict[str | None, Decider]  # the last one of every segment
 
     def read(self) -> Ledger:
         """Return the state of the trial in the database."""
@@ -251,29 +223,27 @@ class Recording:
         """The state that this process has read or written last."""
         return self._event_log.latest(self.id) or self.read()
 
-    def _decider(self, ledger: Ledger) -> Decider:
-        decider = self._deciders.get(ledger.segment)
-        if decider is None or decider.settings.tables_hash != ledger.settings.tables_hash:
-            self._deciders[ledger.segment] = decider = decider_of(ledger.settings)
-        return decider
-
-    def _asking(self, request: Request, write: Callable[..., Answer | Conflict]) -> Change[Answer]:
-        """Prepare an ask: `write(decided, connection, ...)` records the decision."""
-        decided = Decided(self._decider)
+    def _asking(
+        self, request: Request, write: Callable[[Ahead | None, Writing], Answer | Conflict]
+    ) -> Change[Answer]:
+        """Prepare an ask: `write` records the decision."""
 
         def attempt() -> Answer:
-            """Decide ahead, then record the decision."""
-            part = self.read().of(request.segment)
-            return self._change(request, partial(write, decided.made_ahead(part)))
+            ahead = decided_ahead(self.read().of(request.segment))
+            return self._change(request, partial(write, ahead))
 
         def is_short() -> bool:
-            decider = self._deciders.get(request.segment)
+            ledger = self._event_log.latest(self.id)
+            settings = None if ledger is None else ledger.settings
+            if settings is not None and settings.segments:
+                settings = settings.segments.get(str(request.segment))
+            decider = None if settings is None else settings.decider
             return decider is not None and decider.prepared
 
         return Change(
             self._event_log,
             self.id,
-            self._work(request, partial(write, decided)),
+            self._work(request, partial(write, None)),
             is_short=is_short,
             alone=lambda: self._until_current(attempt),
         )
@@ -417,24 +387,16 @@ class Recording:
         key: str | None = None,
         by: str = "library",
     ) -> Summary:
-        """Let an arm join from the next stage on, and say why.
+        """Let an arm join from the next stage on, and say why: `arm` as in a problem file.
 
-        Parameters
-        ----------
-        arm : Arm or mapping
-            As in a problem file; rewards by stage have one number for every stage of the trial.
-        reason : str
-            For the log.
-        policy : str, optional
-            Another policy from here on, if that of the trial does not serve arms with windows.
-        key, by : str, optional
-            Idempotency key; sender of the request.
-
-        Prices and the bound of the stages left are computed again, at the posterior of the recorded
-        outcomes. Slots of allocations before this stage are not free again when they are cancelled.
+        Rewards by stage have one number for every stage of the trial. `policy`: another one from
+        here on, if that of the trial does not serve arms with windows. Prices and the bound of the
+        stages left are computed again, at the posterior of the recorded outcomes. Slots of
+        allocations before this stage are not free again when they are cancelled.
         """
         joining = arm_of(arm)
-        about = {"arm": joining.name, "definition": definition_of(joining), "policy": policy}
+        definition = canonical(joining.model_dump(mode="json", exclude_none=True))
+        about = {"arm": joining.name, "definition": definition, "policy": policy}
         return self._change_arms("arm_added", about, reason, key, by)
 
     def close_arm(
@@ -486,57 +448,31 @@ class Recording:
     ) -> Allocation:
         """Return an allocation with the name of its arm, for a blinded user.
 
-        Parameters
-        ----------
-        allocation_id : str
-            Id of the allocation.
-        category : {"planned", "emergency", "inadvertent"}
-            Kind of unmasking, which reports count.
-        reason : str
-            For the log of the trial and the access log: at least ten characters.
-        role : str, optional
-            Role of the sender, where the trial permits one role only (`set_limits`).
-        key, by : str, optional
-            Idempotency key; sender of the request.
-
-        Raises
-        ------
-        LimitReached
-            Beyond the limit of one person for 24 hours (`set_limits`).
-        NotPermitted
-            For another role than the trial permits.
-
-        Repeated for the same user, nothing is written.
+        The log of the trial and the access log keep the reason, of at least ten characters, and the
+        `category`: planned, emergency or inadvertent. `role`: of the sender, where the trial
+        permits one role only; `NotPermitted` for another. `LimitReached` beyond the limit of one
+        person for 24 hours. Repeated for the same user, nothing is written.
         """
-        request = Request(
-            "unmasked",
-            allocation_id,
-            category=category,
-            role=role,
-            reason=reason,
-            key=key,
-            by=by,
-        )
+        about: dict[str, Any] = {"category": category, "role": role, "reason": reason}
+        request = Request("unmasked", allocation_id, **about, key=key, by=by)
 
         def write(this: Writing) -> Allocation:
             ledger = this.ledger
             slot = ledger.allocation(allocation_id)
             ledger.check_unmask(role)
             if slot.arm is None:
-                raise Conflict(
-                    "an allocation of several arms cannot be unmasked: it would reveal all codes"
-                )
+                raise Conflict("unmasking an allocation of several arms would reveal all codes")
             if (slot.id, by) not in ledger.unmasked:
                 number = ledger.unmasked_since(_day_ago(), by) + 1
                 if number > ledger.limits.unmasked:
-                    raise LimitReached(
+                    raise errors.LimitReached(
                         "as many allocations as the trial permits were unmasked by you within 24 "
                         "hours; an administrator can permit more"
                     )
                 data = {"allocation": slot.id, "number_in_24_hours": number}
                 this.append(data)
-                about = {"trial": ledger.trial, "name": ledger.name, **data}
-                record(this.connection, "unmasked", about | request.details(), by=by)
+                data |= {"trial": ledger.trial, "name": ledger.name, **request.details()}
+                record(this.connection, "unmasked", data, by=by)
             return slot
 
         return self._change(request, write)
@@ -574,7 +510,7 @@ class Recording:
 
     def _write_assigned(self, subjects: Sequence[str], this: Writing) -> dict[str, Allocation]:
         ledger = this.ledger
-        stock, allowed = ledger.stock, self._decider(ledger).allowed(ledger)
+        stock, allowed = ledger.stock, decider_of(ledger.settings).allowed(ledger)
         stock = [one for one in stock if ledger.allocations[one].arm in allowed]
         alike, assigned = set[str](), dict[str, str]()
         for subject in subjects:
@@ -603,24 +539,15 @@ class Recording:
     ) -> Allocation:
         """Record outcomes of an allocation; those of several requests add up.
 
-        Parameters
-        ----------
-        allocation_id : str
-            Id of the allocation.
-        outcome : outcome, mapping or iterable of (str, outcome)
-            Of a single pull: 1 is good, 0 is bad; others as the arm has them. Of several, by arm:
-            (good, pulls) or "good/pulls"; of classes the count of each, "2+0+1"; of measurements
-            and counts "sum/pulls"; of Markov arms the outcomes in the order of the pulls,
-            "fine+worn"; where arms move at rest, the state of every arm after the stage. Or rows of
-            arm and outcome, one for every pull.
-        key, by : str, optional
-            Idempotency key; sender of the request. Without a key, counts that are sent twice are
-            recorded twice.
-        by_code : bool
-            Whether arms are named by their codes, as blinded users see them.
-        confirm_range : bool
-            Whether outcomes outside the plausible range of their arm are intended; `OutOfRange`
-            otherwise. Of counts, the mean is compared.
+        `outcome` of a single pull: 1 is good, 0 is bad; others as the arm has them. Of several, by
+        arm: (good, pulls) or "good/pulls"; of classes the count of each, "2+0+1"; of measurements
+        and counts "sum/pulls"; of Markov arms the outcomes in the order of the pulls, "fine+worn";
+        where arms move at rest, the state of every arm after the stage. Or rows of arm and outcome,
+        one for every pull. Without a key, counts that are sent twice are recorded twice.
+
+        `by_code`: arms are named by their codes, as blinded users see them. `confirm_range`:
+        outcomes outside the plausible range of their arm are intended; `OutOfRange` otherwise. Of
+        counts, the mean is compared.
         """
         return self.telling(
             allocation_id, outcome, key=key, by=by, by_code=by_code, confirm_range=confirm_range
@@ -658,14 +585,8 @@ class Recording:
 
         Where an arm has fewer outcomes than before, the others are pending again.
         """
-        request = Request(
-            "corrected",
-            allocation_id,
-            reason=reason,
-            confirm_range=confirm_range,
-            key=key,
-            by=by,
-        )
+        about: dict[str, Any] = {"reason": reason, "confirm_range": confirm_range}
+        request = Request("corrected", allocation_id, **about, key=key, by=by)
         return self._change_of(self._with_outcomes(request, outcome)).made()
 
     def typed(self, allocation_id: str, text: str) -> Outcome:
@@ -674,12 +595,12 @@ class Recording:
         try:
             return model.format.typed(text)
         except ValueError as error:
-            raise BadOutcome(str(error), field="outcome") from None
+            raise errors.BadOutcome(str(error), field="outcome") from None
 
     def _single(self, allocation_id: str) -> tuple[ArmModel, Arm | None]:
         """Return the outcome model of a single pull, and its arm, where that matters."""
         problem = self.settings.problem
-        if problem.is_binary:  # as all arms are: the trial need not be read
+        if all(group.model.counts_good for group in problem.groups):  # the trial need not be read
             return problem.groups[0].model, None
         ledger = self.read()
         slot = ledger.allocation(allocation_id)
@@ -687,22 +608,22 @@ class Recording:
             raise slot.needs_counts()
         return ledger.kinds[slot.arm], problem.arms[ledger.position(slot.arm)]
 
-    def _write_ask(self, decided: Decided, this: Writing) -> Allocation | Conflict:
+    def _write_ask(self, ahead: Ahead | None, this: Writing) -> Allocation | Conflict:
         ledger, request = this.ledger, this.request
         part = ledger.of(request.segment)
         try:
             if request.subject in ledger.subjects:
                 slot = ledger.allocations[ledger.subjects[request.subject]]
                 if slot.segment != request.segment:
-                    raise Contradiction(
+                    raise errors.Contradiction(
                         f"subject: {request.subject!r} has an allocation in segment "
                         f"{slot.segment!r}; a subject belongs to one segment"
                     )
                 return slot
             ledger.check_ask(request.subject)  # a decision needs a free slot
-        except Contradiction as error:
+        except errors.Contradiction as error:
             return this.refuse(str(error))
-        decision, slot_id = decided.at(part), secrets.token_hex(8)
+        decision, slot_id = decision_at(part, ahead), secrets.token_hex(8)
         pulls = decision.by_name(part.problem)
         data = {
             "allocation": slot_id,
@@ -724,11 +645,11 @@ class Recording:
             data: dict[str, Any] = {"allocation": slot.id, **outcomes}
             if request.implausible:
                 if not request.confirm_range:
-                    raise OutOfRange(request.implausible, field="outcome")
+                    raise errors.OutOfRange(request.implausible, field="outcome")
                 data["out_of_range"] = True
             try:
                 return this.append(data).allocations[slot.id]
-            except Contradiction as error:
+            except errors.Contradiction as error:
                 return this.refuse(error.message(self._labels(by_code)))
 
         return self._moving(request, write)
@@ -741,11 +662,11 @@ class Recording:
             model, arm = self._single(request.allocation or "")
             outcome = outcome_of(outcomes, model)
             return replace(request, outcome=outcome, implausible=_implausible(arm, [outcome]))
-        rows: Any = () if isinstance(outcomes, Mapping) else outcomes
-        by_arm: dict[str, Any] = dict(outcomes) if isinstance(outcomes, Mapping) else {}
+        from_rows = not isinstance(outcomes, Mapping)
+        by_arm: dict[str, Any] = {} if from_rows else dict(outcomes)
+        rows: Any = outcomes if from_rows else ()
         for label, outcome in rows:
             by_arm.setdefault(label, []).append(outcome)
-        from_rows = not isinstance(outcomes, Mapping)
         names = {label: name for name, label in self._labels(by_code).items()}
         if by_code:  # in the order of the arms, or of their names, codes would tell which is which
             names = dict(sorted(names.items(), key=lambda one: in_order(one[0])))
@@ -765,12 +686,9 @@ class Recording:
             except ValueError as error:
                 if model.counts_good:
                     shown = entry if isinstance(entry, str) else repr(entry)
-                    raise TrialError(
-                        f"counts: {label}={shown}; must be good/pulls, whole numbers, good at "
-                        "most pulls",
-                        field="counts",
-                    ) from None
-                raise BadOutcome(f"counts: {label}: {error}", field="counts") from None
+                    rule = "must be good/pulls, whole numbers, good at most pulls"
+                    raise TrialError(f"counts: {label}={shown}; {rule}", field="counts") from None
+                raise errors.BadOutcome(f"counts: {label}: {error}", field="counts") from None
             if outcome_record is not None:
                 counts.append((arm.name, outcome_record))
                 means = values if from_rows else [tally[1] / pulls] if arm.range else []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import replace
 
 from markupsafe import Markup
@@ -15,8 +15,8 @@ from ..figures.palette import ARM_STYLES, arm_style
 from ..figures.svg_figures import Interval, interval_figure, share_figure
 from ..problem import Rules
 from ..problem.models.base import rounded
+from .events import Correction
 from .report import ArmResult, SegmentReport, TrialReport
-from .requests import Change, Correction
 
 MAX_LOOKS = 100  # in the table: the latest
 MAX_INTERVALS = 40  # arms in a figure of intervals: those with the most pulls
@@ -57,29 +57,20 @@ def probability(value: float | None) -> str:
     return "> 0.999" if value > 0.9995 else f"{value:.3f}"
 
 
-def count_of(count: int, noun: str) -> str:
-    """Return a count with its noun: "3 outcomes"."""
-    return f"{count} {noun}{'' if count == 1 else 's'}"
-
-
-def count_with_verb(count: int, noun: str) -> str:
-    """Return "3 outcomes were"."""
-    return f"{count_of(count, noun)} {'was' if count == 1 else 'were'}"
+def count_with_verb(count: int, noun: str, *, verb: bool = True) -> str:
+    """Return a count with its noun: "3 outcomes were", "3 outcomes"."""
+    plural = count != 1
+    return f"{count} {noun}{'s' * plural}" + (" were" if plural else " was") * verb
 
 
 def trial_page(report: TrialReport) -> str:
-    """Return the report as one HTML page that needs no other file.
-
-    Examples
-    --------
-    >>> from decobandit.trials.report_text import trial_page
-    >>> "<script" in trial_page(trial.report())
-    False
-    """
-    kind, rules = report.best_bound_is, None if report.rules is None else Rules(**report.rules)
-    parts = [(one.name, arm) for one in report.segments for arm in one.arms]
-    arms = [arm for _, arm in parts] or report.arms
-    tested = all(arm.effective_sample_size is not None for arm in arms)
+    """Return the report as one HTML page that needs no other file."""
+    rules = None if report.rules is None else Rules(**report.rules)
+    parts = [([one.name], arm) for one in report.segments for arm in one.arms]
+    rows = parts or [([], arm) for arm in report.arms]
+    tested = all(arm.effective_sample_size is not None for _, arm in rows)
+    chances = [(arm.best, arm.name) for arm in report.arms if arm.best is not None]
+    kinds = [f"{n} {category}" for category, n in report.unmasked.items() if n]
     return html.render_page(
         "trial_report.html.j2",
         policy=html.POLICY,
@@ -89,8 +80,14 @@ def trial_page(report: TrialReport) -> str:
         footer=f"decobandit {report.version}. Trial {report.id}, head {report.audit.head}.",
         report=report,
         digits=digits,
-        summary=_summary(report),
-        best_bound=digits(report.best_bound, 3) + ("" if kind is None else f" ({MEANINGS[kind]})"),
+        counted=count_with_verb,
+        minute=_minute,
+        name=shlex.quote(report.name),
+        control=shlex.quote(report.control),
+        state=state_of(report),
+        leading=max(chances) if chances and report.told else None,
+        declared=declared(report),
+        bound_is=MEANINGS.get(report.best_bound_is or ""),
         results=results(report),
         segments=[(one.name, segment_results(report, one)) for one in report.segments],
         looks=looks(report),
@@ -98,14 +95,14 @@ def trial_page(report: TrialReport) -> str:
         inference_titles=INFERENCE,
         no_inference=inference_left_out(report),
         shares=shares(report),
-        deviation_line=_deviation_line(report),
+        late_pending=sum(one.told_at is None for one in report.late),
+        unmasked=", ".join(kinds),
         most_lines=MAX_LINES,
-        settings=_settings(report),
+        tuned=", ".join(f"{name} {value:g}" for name, value in (report.parameters or {}).items()),
+        remarks=tuple(f"remark: {text}" for text in report.audit.remarks),
         rules=None if rules is None else rule_facts(rules, tested=tested),
         stopping="" if rules is None else stopping(rules),
-        priors=[[name, *_prior(arm)] for name, arm in parts] or [_prior(arm) for arm in arms],
-        remarks=[*report.audit.problems, *(f"remark: {text}" for text in report.audit.remarks)],
-        commands=_commands(report),
+        priors=[[*segment, *_prior(arm)] for segment, arm in rows],
         **_deviations(report),
     )
 
@@ -115,11 +112,14 @@ def state_of(report: TrialReport) -> str:
     sentence = f"{report.told} of {report.slots} outcomes are recorded"
     if report.finished:
         return f"The trial is complete: {sentence}."
-    verb = "is" if report.pending == 1 else "are"
-    pending = f", {report.pending} {verb} pending" if report.pending else ""
+    pending = _pending(report.pending)
     if report.stopped is not None:
         return f"The trial was stopped by its rules ({report.stopped}): {sentence}{pending}."
     return f"The trial is {report.state}: {sentence}{pending}."
+
+
+def _pending(number: int) -> str:
+    return f", {number} {'is' if number == 1 else 'are'} pending" if number else ""
 
 
 def declared(report: TrialReport) -> str:
@@ -132,21 +132,6 @@ def declared(report: TrialReport) -> str:
 
 def _rule(report: TrialReport, name: str) -> object:
     return (report.rules or {}).get(name)
-
-
-def _summary(report: TrialReport) -> list[str]:
-    leading = ""
-    chances = [(arm.best, arm.name) for arm in report.arms if arm.best is not None]
-    if chances and report.told:
-        chance, name = max(chances)
-        percent = "more than 99.9%" if chance > 0.9995 else f"{100.0 * chance:.1f}%"
-        leading = f" The arm most probably best is {name}: posterior probability {percent}."
-    return [
-        state_of(report) + leading,
-        declared(report),
-        f"Dropped at looks: {', '.join(report.dropped)}." if report.dropped else "",
-        f"Arm to deploy after the trial: {report.deployment}." if report.deployment else "",
-    ]
 
 
 def result_tables(report: TrialReport) -> list[tuple[str, list[str], list[list[str]]]]:
@@ -204,7 +189,11 @@ def results(report: TrialReport, *, notes: bool = True) -> Markup:
         for position, arm in sorted(numbered, key=lambda one: one[0])
     ]
     binary, by_outcome = _is_binary(report), _rule(report, "compare") == "outcome"
-    axis = _axis(rows, binary)
+    points = [x for row in rows for x in (row.low, row.high, row.other) if x is not None]
+    room = 0.05 * (max(points) - min(points)) or 0.5
+    axis = min(points) - room, max(points) + room
+    if binary:
+        axis = max(0.0, axis[0]), min(1.0, axis[1])
     quantity = "success probability" if binary else "mean outcome"
     label = f"Posterior mean and 95% credible interval of the {quantity} of each arm"
     return html.render_parts(
@@ -223,36 +212,22 @@ def results(report: TrialReport, *, notes: bool = True) -> Markup:
 
 def segment_results(report: TrialReport, segment: SegmentReport) -> list[Markup]:
     """Return sentences, tables, figure and looks of one segment."""
-    verb = "is" if segment.pending == 1 else "are"
-    pending = f", {segment.pending} {verb} pending" if segment.pending else ""
-    one = replace(report, **{name: getattr(segment, name) for name in _SHOWN_OF_SEGMENT})
+    names = ("arms", "looks", "declared", "stopped", "dropped")
+    one = replace(report, **{name: getattr(segment, name) for name in names})
+    told = f"{segment.told} of {segment.allocated} outcomes are recorded"
     sentences = [
-        f"Planned share of the visitors: {segment.share:g}. {segment.told} of "
-        f"{segment.allocated} outcomes are recorded{pending}."
-        + (
-            ""
-            if segment.upper_bound is None
-            else f" Policies that count its visitors only earn at most "
-            f"{digits(segment.upper_bound, 3)} in expectation, at the start."
-        ),
+        f"Planned share of the visitors: {segment.share:g}. {told}{_pending(segment.pending)}.",
         f"Stopped by the rules: {segment.stopped}." if segment.stopped else "",
         declared(one),
         f"Dropped at looks: {', '.join(segment.dropped)}." if segment.dropped else "",
     ]
+    if segment.upper_bound is not None:
+        sentences[0] += (
+            " Policies that count its visitors only earn at most "
+            f"{digits(segment.upper_bound, 3)} in expectation, at the start."
+        )
     texts = [html.paragraph(text) for text in sentences if text]
     return [*texts, results(one, notes=False), looks(one)]
-
-
-_SHOWN_OF_SEGMENT = ("arms", "looks", "declared", "stopped", "dropped")
-
-
-def _axis(rows: Sequence[Interval], binary: bool) -> tuple[float, float]:
-    """Return the ends of the axis: the data and 5%; of success probabilities within 0 and 1."""
-    points = [x for row in rows for x in (row.low, row.high, row.other) if x is not None]
-    low, high = min(points), max(points)
-    room = 0.05 * (high - low) or 0.5
-    ends = low - room, high + room
-    return (max(0.0, ends[0]), min(1.0, ends[1])) if binary else ends
 
 
 def look_columns(report: TrialReport) -> tuple[list[str], list[list[str]]]:
@@ -297,7 +272,7 @@ def shares(report: TrialReport) -> list[Markup]:
     rest = len(shown) < len(arms)
     counts = [f"{arms[k].name} {arms[k].allocated}" for k in shown]
     if rest:
-        names.append(count_of(len(arms) - len(shown), "other arm"))
+        names.append(count_with_verb(len(arms) - len(shown), "other arm", verb=False))
         blocks = [(first, last, [*some, 1.0 - sum(some)]) for first, last, some in blocks]
         counts.append(f"{names[-1]} {sum(arms[k].allocated for k in order[MAX_DRAWN:])}")
     label = "Share of each arm in consecutive allocations"
@@ -343,32 +318,17 @@ def _deviations(report: TrialReport) -> dict[str, list[list[object]]]:
             for one in report.arm_changes[-MAX_LINES:]
         ],
         "changes": [
-            [_change(one), one.by, _minute(one.at), one.reason]
+            [
+                one.kind
+                + (f" ({one.category})" if one.category else "")
+                + (f" up to event {one.up_to}" if one.up_to is not None else ""),
+                one.by,
+                _minute(one.at),
+                one.reason,
+            ]
             for one in report.changes[-MAX_LINES:]
         ],
     }
-
-
-def _deviation_line(report: TrialReport) -> str:
-    pending = sum(one.told_at is None for one in report.late)
-    unmasked, by_category = sum(report.unmasked.values()), report.unmasked.items()
-    kinds = ", ".join(f"{number} {category}" for category, number in by_category if number)
-    late = f"{count_of(len(report.late), 'outcome')} took more than {report.late_after:g} hours"
-    if pending:
-        late += f" ({pending} of them still pending)"
-    return (
-        f"{count_with_verb(report.cancelled, 'allocation')} cancelled, "
-        f"{count_with_verb(len(report.corrections), 'outcome')} corrected, {late}, "
-        f"{count_with_verb(report.refused, 'contradictory request')} refused, "
-        f"{count_with_verb(unmasked, 'allocation')} unmasked{f' ({kinds})' if kinds else ''}."
-    )
-
-
-def _change(change: Change) -> str:
-    """Return what was done: "unmasked (emergency)", "reviewed up to event 12"."""
-    if change.category is not None:
-        return f"{change.kind} ({change.category})"
-    return change.kind if change.up_to is None else f"reviewed up to event {change.up_to}"
 
 
 def _correction(correction: Correction, binary: Collection[str]) -> str:
@@ -377,39 +337,6 @@ def _correction(correction: Correction, binary: Collection[str]) -> str:
     if correction.arm in binary and not isinstance(before, str):
         before, after = ("good" if outcome else "bad" for outcome in (before, after))
     return f"{before} to {after}"
-
-
-def _settings(report: TrialReport) -> list[tuple[str, object]]:
-    batch = "" if report.pulls_per_stage == 1 else f" of {report.pulls_per_stage} pulls"
-    pairs: list[tuple[str, object]] = [
-        ("Policy", report.policy),
-        ("Planned", report.planned),
-        ("Stages at most", f"{report.horizon}{batch}"),
-        ("Ties", report.ties),
-        ("Seed", report.seed),
-        ("Created", f"{_minute(report.created_at)} UTC by {report.created_by}"),
-        ("Versions that wrote the log", ", ".join(report.versions)),
-    ]
-    if report.parameters:
-        tuned = ", ".join(f"{name} {value:g}" for name, value in report.parameters.items())
-        pairs.append(("Parameters of the policy", tuned))
-    if report.design_report is not None:
-        pairs.append(("Report of the design (SHA-256)", report.design_report))
-    reviewed = "not yet" if report.reviewed is None else f"up to event {report.reviewed}"
-    pairs.append(("Audit trail reviewed", reviewed))
-    if report.deploy:
-        pairs.append(("Deployment at the end", f"worth {report.deploy:g} pulls"))
-    return pairs
-
-
-def _commands(report: TrialReport) -> str:
-    """Return the commands that check the log and make the report again."""
-    name, control = shlex.quote(report.name), shlex.quote(report.control)
-    return (
-        f"deco trial verify {name} --head {report.audit.head}\n"
-        f"deco trial replay {name}\n"
-        f"deco trial report {name} --control {control} --out report.html"
-    )
 
 
 def _prior(arm: ArmResult) -> list[str]:

@@ -38,16 +38,12 @@ def _text(name: str, *, nullable: bool = False, unique: bool | None = None) -> C
     return Column(name, Text, nullable=nullable, unique=unique)
 
 
-def _id() -> Column[str]:
-    return Column("id", Text, primary_key=True)
-
-
 # the head of each chain reveals the loss of the last events; `damage`: result and time of a failed
 # check, which locks the trial; `summary`: line for lists at that head, derived from the events
 trials = Table(
     "trials",
     metadata,
-    _id(),
+    Column("id", Text, primary_key=True),
     _text("name", unique=True),
     _text("created_at"),
     Column("head_seq", Integer, nullable=False),
@@ -82,7 +78,7 @@ checkpoints = Table(
 tokens = Table(
     "tokens",
     metadata,
-    _id(),
+    Column("id", Text, primary_key=True),
     _text("name", unique=True),
     _text("role"),
     _text("digest", unique=True),
@@ -130,15 +126,9 @@ def upgrade(engine: Engine) -> None:
     with engine.execution_options(writes=True).begin() as connection:
         if connection.dialect.name == "postgresql":
             connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
-        place = place_of(engine.url)
-        revision = _revision(connection, place)
+        revision = _revision(connection, place_of(engine.url))
         if revision == REVISIONS[-1]:
             return  # another process was first
-        if revision is not None and revision not in REVISIONS:
-            raise StoreError(
-                f"{place}: its tables are of revision {revision!r}, which this version "
-                "does not know; update decobandit"
-            )
         from alembic import command
         from alembic.config import Config
 
@@ -160,14 +150,18 @@ def _revision(connection: Connection, place: str) -> str | None:
         revisions = [str(row[0]) for row in connection.execute(_READ)]
         if len(revisions) != 1:
             raise Damaged(f"{place}: the database does not say its revision once")
+        if revisions[0] not in REVISIONS:
+            raise StoreError(
+                f"{place}: its tables are of revision {revisions[0]!r}, which this version "
+                "does not know; update decobandit"
+            )
         return revisions[0]
     if tables:
         raise StoreError(f"{place}: has tables, but is no trial database; give another one")
-    if connection.dialect.name == "sqlite":
-        # a damaged list of tables may look empty while the pages of the tables are there
-        pages: int = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
-        if pages > 1:
-            raise Damaged(f"{place}: has contents, but no list of tables")
+    # a damaged list of tables may look empty while the pages of the tables are there
+    pages = "PRAGMA page_count"
+    if connection.dialect.name == "sqlite" and connection.exec_driver_sql(pages).scalar_one() > 1:
+        raise Damaged(f"{place}: has contents, but no list of tables")
     return None
 
 

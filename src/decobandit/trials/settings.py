@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -25,20 +25,29 @@ from ..policies import (
     RuledPolicy,
     check_policies,
     make_policies,
+    picked_name,
+    policy_class,
 )
 from ..prices import DualSolution, SolutionRecord, dual_value, proved_above
 from ..problem import (
     DEFAULT_TIES,
+    Arm,
+    ArmEntry,
     Problem,
+    ProblemError,
     Rules,
+    State,
     TieRule,
+    model_of,
     problem_from_dict,
     problem_to_dict,
     refuse_features,
+    remaining_problem,
     tie_rule,
 )
 from ..support import Floats, InvalidArgument, Unsupported
-from .errors import TrialError
+from ..support.records import doc, record_class
+from .errors import Conflict, NotFound, TrialError
 from .events import canonical, digest
 
 BOUND_TOLERANCE = 1e-9  # relative, of a bound that is computed again
@@ -61,6 +70,7 @@ class TrialSettings:
     best_bound: BoundValue | None = None  # the smallest at the creation of the trial
     # by name, each on its own clock; decisions depend on these alone where there are some
     segments: Mapping[str, TrialSettings] = field(default_factory=dict)
+    decider: Any = field(default=None, init=False, repr=False)  # once `decider_of` has made it
 
     def __post_init__(self) -> None:
         if self.solution is not None:
@@ -100,14 +110,13 @@ class TrialSettings:
         """Hash of the prices, that of the deployment included; None without prices."""
         if not self.has_prices:
             return None
+        priced: dict[str, Any] = {}
         if self.solution is not None:
-            priced = {"prices": self.solution.prices.tolist()}
+            priced["prices"] = self.solution.prices.tolist()
             if self.solution.budget_price is not None:
                 priced["money"] = [self.solution.budget_price]
-            return digest(canonical(priced))
-        return digest(
-            canonical({name: part.multipliers_hash for name, part in self.segments.items()})
-        )
+        priced |= {name: part.multipliers_hash for name, part in self.segments.items()}
+        return digest(canonical(priced))
 
     @cached_property
     def tables_hash(self) -> str:
@@ -134,7 +143,7 @@ class TrialSettings:
 
     @classmethod
     def from_dict(cls, tree: dict[str, Any]) -> TrialSettings:
-        # the log calls the settings "plan"
+        """Read the settings of a log, which calls them "plan"."""
         ties, seed = tie_rule(tree["ties"]), int(tree["seed"])
         fixed = (tree["policy"], ties, seed, tree["path"])
         rules = None if tree["rules"] is None else Rules(**tree["rules"])
@@ -145,8 +154,18 @@ class TrialSettings:
             settings = cls(None, *fixed, problem, rules, segments=parts)
             settings._check_segments()
             return settings
-        solution = SolutionRecord.from_dict(tree).solution("plan")
-        return cls(solution, *fixed, rules=rules, best_bound=_best_bound_from(tree, solution))
+        solution, value, kind = (
+            SolutionRecord.from_dict(tree).solution("plan"),
+            tree["best_bound"],
+            tree["best_bound_is"],
+        )
+        if value is None:
+            return cls(solution, *fixed, rules=rules)
+        numbers = isinstance(value, float | int) and not isinstance(value, bool)
+        most = solution.upper_bound + BOUND_TOLERANCE * max(1.0, abs(solution.upper_bound))
+        if kind not in MEANINGS or not numbers or not value <= most:
+            raise TrialError("plan: the best bound is none, or larger than that of the prices")
+        return cls(solution, *fixed, rules=rules, best_bound=BoundValue(float(value), kind))
 
     def _check_segments(self) -> None:
         """Refuse settings of segments that do not fit the problem."""
@@ -170,29 +189,17 @@ class TrialSettings:
             check_policies([self.policy], places=False)
         except ValueError as error:
             raise TrialError(f"the trial cannot be used: {error}") from None
-        prices: dict[str, Any] = {"solver": _no_prices}
+
+        def no_prices(problem: Problem, tol: float) -> DualSolution:
+            raise TrialError("the policy asks for prices, and the trial has none on record")
+
+        prices: dict[str, Any] = {"solver": no_prices}
         if self.solution is not None:
             prices = {"fixed_solution": self.solution, "play_fixed": True}
             prices["tol"] = self.solution.tol
         context = Context(self.problem, ties=self.ties, parameters=self.parameters, **prices)
         (policy,) = make_policies(context, [self.policy], places=False)
         return policy
-
-
-def _best_bound_from(tree: dict[str, Any], solution: DualSolution) -> BoundValue | None:
-    """Read the best bound of a log."""
-    value, kind = tree["best_bound"], tree["best_bound_is"]
-    if value is None:
-        return None
-    numbers = isinstance(value, float | int) and not isinstance(value, bool)
-    most = solution.upper_bound + BOUND_TOLERANCE * max(1.0, abs(solution.upper_bound))
-    if kind not in MEANINGS or not numbers or not value <= most:
-        raise TrialError("plan: the best bound is none, or larger than that of the prices")
-    return BoundValue(float(value), kind)
-
-
-def _no_prices(problem: Problem, tol: float) -> DualSolution:
-    raise TrialError("the policy asks for prices, and the trial has none on record")
 
 
 def make_settings(
@@ -206,10 +213,7 @@ def make_settings(
     bound: bool | None = None,
     rules: Rules | None = None,
 ) -> TrialSettings:
-    """Make the settings of a trial; solve the dual if it is needed.
-
-    `bound`: whether to solve it for the bound alone; None: if that is quick.
-    """
+    """Make the settings of a trial; solve the dual if that is needed, or quick (`bound`: None)."""
     if solution is not None and solution.problem != problem:
         raise TrialError("the solution is of another problem", field="solution")
     context = Context(problem, tol=tol, ties=tie_rule(ties), fixed_solution=solution)
@@ -235,17 +239,20 @@ def settings_from(
     if problem.is_restless:
         _check_restless(problem, rules)
     if problem.n_arms > MAX_ARMS:
-        raise TrialError(
-            f"{problem.n_arms} arms; a trial has at most {MAX_ARMS}, "
-            "because every decision is stored with the numbers of every arm",
-            field="arms",
-        )
+        reason = "every decision is stored with the numbers of every arm"
+        text = f"{problem.n_arms} arms; a trial has at most {MAX_ARMS}, because {reason}"
+        raise TrialError(text, field="arms")
     check_policies([policy])
     if context.fixed_solution is not None:
         check_bound(context.fixed_solution)
-    context = replace(
-        context, solver=partial(_to_the_end, context.solver), under_rules=rules is not None
-    )
+
+    def to_the_end(problem: Problem, tol: float, solve: Any = context.solver) -> DualSolution:
+        solution: DualSolution = solve(problem, tol)
+        if solution.interrupted:
+            raise TrialError("the search for prices was interrupted: no trial was made")
+        return solution
+
+    context = replace(context, solver=to_the_end, under_rules=rules is not None)
     # refuses a policy that does not serve this problem; solves the prices of one that needs them
     (instance,) = make_policies(context, [policy])
     if problem.budget is not None and not isinstance(instance, IndexPolicy):
@@ -279,10 +286,8 @@ def _segmented(
         problem.segment(problem.segments[0].name), "trials with segments", "is_restless"
     )
     if context.fixed_solution is not None:
-        raise TrialError(
-            "a trial with segments solves the prices of each segment; leave the solution out",
-            field="solution",
-        )
+        rule = "a trial with segments solves the prices of each; leave the solution out"
+        raise TrialError(rule, field="solution")
     settings = {
         segment.name: settings_from(
             replace(context, problem=problem.segment(segment.name)),
@@ -300,18 +305,13 @@ def _segmented(
 def _check_restless(problem: Problem, rules: Rules | None) -> None:
     """Refuse rules for arms that move at rest, and first states that are drawn."""
     if rules is not None:
-        raise Unsupported(
-            "rules of a design: not for arms that move at rest; leave the design out",
-            field="design",
-        )
+        rule = "not for arms that move at rest; leave the design out"
+        raise Unsupported(f"rules of a design: {rule}", field="design")
     for group in problem.groups:
-        arm = problem.arms[group.members[0]]
         if len(group.model.first_states()[0]) > 1:
-            raise Unsupported(
-                f"a trial begins in states that are known: give the state of arm {arm.name!r} as "
-                "first, not chances",
-                field="arms",
-            )
+            name = problem.arms[group.members[0]].name
+            rule = f"give the state of arm {name!r} as first, not chances"
+            raise Unsupported(f"a trial begins in known states: {rule}", field="arms")
 
 
 def check_rules(rules: Rules, policy: Policy) -> None:
@@ -323,15 +323,6 @@ def check_rules(rules: Rules, policy: Policy) -> None:
             ruled.posteriors  # noqa: B018  # refuses priors that it cannot compare
     except ValueError as error:
         raise TrialError(" ".join(str(error).split()), field="design") from None
-
-
-def _to_the_end(
-    solver: Callable[[Problem, float], DualSolution], problem: Problem, tol: float
-) -> DualSolution:
-    solution = solver(problem, tol)
-    if solution.interrupted:
-        raise TrialError("the search for prices was interrupted: no trial was made")
-    return solution
 
 
 def proved_bound(
@@ -351,18 +342,155 @@ def check_bound(solution: DualSolution) -> None:
     at = (solution.prices, solution.grid, solution.budget_price)
     bound = proved_bound(solution.problem, *at)
     if abs(bound - solution.upper_bound) > BOUND_TOLERANCE * max(1.0, abs(bound)):
-        raise TrialError(
-            f"the solution claims the bound {solution.upper_bound}, its prices prove {bound}",
-            field="solution",
+        claim = f"the solution claims the bound {solution.upper_bound}"
+        raise TrialError(f"{claim}, its prices prove {bound}", field="solution")
+
+
+# -- arms that join or leave a running trial: its problem and its settings from that stage on -----
+# The prices of the stages left are those of the remaining problem at the posterior of now.
+
+ARM_KINDS = ("arm_added", "arm_closed")
+
+
+@record_class()
+class ArmChange:
+    """An arm that joined a running trial, or left it."""
+
+    kind: str = doc("arm_added or arm_closed.")
+    arm: str = doc("Name of the arm.")
+    stage: int = doc("First stage of the change, from 0.")
+    by: str = doc("Sender of the request.")
+    at: str = doc("ISO 8601, UTC.")
+    reason: str = doc("Why.")
+    bound_from_here: float | None = doc("Bound on the reward of the stages left; null if unsolved.")
+    policy: str | None = doc("Policy from here on, where it changed; else null.", default=None)
+
+
+def arm_of(table: Arm | Mapping[str, Any]) -> Arm:
+    """Return an arm from its table in a problem file."""
+    if isinstance(table, Arm) and not isinstance(table, ArmEntry):
+        return table
+    try:
+        (arm,) = ArmEntry.from_tree(table).expand()
+    except ProblemError as error:
+        raise TrialError(f"arm: {error}", field="arm") from None
+    except ValueError:
+        raise TrialError("arm: must be one arm, without count", field="arm") from None
+    return arm
+
+
+def with_arm(problem: Problem, arm: Arm, stage: int) -> Problem:
+    """Return the problem with one more arm from a stage on."""
+    joined = _within(arm, stage, problem.horizon, problem.horizon)
+    if joined.available == ():
+        raise TrialError("arm: its windows are over; leave available out", field="arm")
+    try:
+        return problem.model_copy(update={"arms": (*problem.arms, joined)})
+    except ProblemError as error:
+        raise TrialError(f"arm: {error}", field="arm") from None
+
+
+def without_arm(problem: Problem, name: str, stage: int, dropped: tuple[str, ...] = ()) -> Problem:
+    """Return the problem without pulls of an arm from a stage on; `dropped` arms have none, too."""
+    names = [arm.name for arm in problem.arms]
+    if name not in names:
+        raise NotFound(f"no arm is called {name!r}", field="arm")
+    left = problem.available[stage : problem.horizon].copy()
+    position = names.index(name)
+    if not left[:, position].any():
+        raise Conflict(f"{name} is closed already", field="arm")
+    left[:, [position, *map(names.index, dropped)]] = False
+    if np.any(left.sum(axis=1) * problem.most_per_stage < problem.pulls_per_stage):
+        rule = "too few arms would be left to pull; add one first, or close the trial"
+        raise Conflict(f"{name} cannot be closed: {rule}", field="arm")
+    arms = list(problem.arms)
+    arms[position] = _within(arms[position], 0, stage, problem.horizon)
+    return problem.model_copy(update={"arms": tuple(arms)})
+
+
+def _within(arm: Arm, first: int, end: int, horizon: int) -> Arm:
+    """Return the arm with the part of its windows inside first..end-1."""
+    windows = ((0, horizon),) if arm.available is None else arm.available
+    parts = [(max(start, first), min(stop, end)) for start, stop in windows]
+    clipped = tuple((start, stop) for start, stop in parts if start < stop)
+    always = clipped == ((0, horizon),)
+    return arm.model_copy(update={"available": None if always else clipped})
+
+
+def settings_after(
+    settings: TrialSettings,
+    problem: Problem,
+    stage: int,
+    known: State,
+    money: float | None = None,
+    policy: str | None = None,
+) -> TrialSettings:
+    """Return the settings for a changed problem, solved again for the stages left.
+
+    `known`: recorded outcomes of the arms of that problem. `money`: left of a budget. `policy`:
+    another one from here on.
+    """
+    name, before = policy_after(settings.policy, problem, policy), settings.solution
+    tol = 1e-4 if before is None else before.tol
+    if name == DEFAULT_POLICY:  # for all stages: those before have other arms
+        name = picked_name(Context(problem, tol=tol, ties=settings.ties), name)
+    if (reason := policy_class(name, places=False).refusal(problem)) is not None:
+        raise Unsupported(reason, field="policy")
+    try:
+        left = remaining_problem(problem, stage, known, money)
+    except ValueError as error:
+        raise Unsupported(f"arms cannot join or leave this trial: {error}") from None
+    rest = settings_from(
+        Context(left, tol=tol, ties=settings.ties), policy=name, bound=before is not None or None
+    )
+    fixed = (rest.policy, settings.ties, settings.seed, rest.parameters, problem, settings.rules)
+    if rest.solution is None:
+        after = TrialSettings(None, *fixed)
+    else:
+        played, money_price = float(problem.survival[stage]), rest.solution.budget_price
+        later = played * rest.solution.prices
+        money_price = None if money_price is None else played * money_price
+        earlier = np.full(stage, later[0]) if before is None else before.prices[:stage]
+        prices = np.append(earlier, later)
+        grid = (0 if before is None else before.grid) or rest.solution.grid
+        solution = replace(
+            rest.solution,
+            problem=problem,
+            multipliers=prices[: problem.horizon],
+            deployment_price=float(prices[-1]) if problem.stages > problem.horizon else None,
+            budget_price=money_price,
+            upper_bound=proved_bound(problem, prices, grid, money_price),
+            lower_bound=None,
+            grid=grid,
+            search_gap=None,
+            history=(),
         )
+        best = BoundValue(solution.upper_bound, "lagrangian")
+        after = TrialSettings(solution, *fixed, best_bound=best)
+    if after.rules is not None:
+        check_rules(after.rules, after.make_policy())
+    return after
+
+
+def policy_after(before: str, problem: Problem, wanted: str | None = None) -> str:
+    """Return the policy for a changed problem: that of before, if it serves arms with windows."""
+    refusal = policy_class(before, places=False).refusal
+    always = [arm.model_copy(update={"available": None}) for arm in problem.arms]
+    by_windows = refusal(problem) and not refusal(problem.model_copy(update={"arms": always}))
+    return wanted or (DEFAULT_POLICY if by_windows else before)
+
+
+def known_with(problem: Problem, known: State) -> State:
+    """Return a state of the first arms of a problem with none of the outcomes of later ones."""
+    later = (model_of(arm).initial() for arm in problem.arms[len(known.rows) :])
+    return State.of_stats(problem, [*known.rows, *later])
 
 
 def origin_of(design: Rules | None, report: str | None = None) -> dict[str, Any]:
     """Return the design as plain values and the hash of its operating characteristics."""
     if report is not None and not re.fullmatch("[0-9a-f]{64}", report):
-        raise TrialError(
-            "design_report: must be a SHA-256, 64 hexadecimal digits", field="design_report"
-        )
+        rule = "must be a SHA-256, 64 hexadecimal digits"
+        raise TrialError(f"design_report: {rule}", field="design_report")
     tree = None if design is None else design.model_dump(mode="json", exclude_defaults=True)
     return {"design": tree, "design_report": report}
 
@@ -382,31 +510,14 @@ ANY_ROLE = "any"
 UNMASK_ROLES = ("admin", "operator")  # that may unmask on a server
 
 
-@dataclass(frozen=True)
+@record_class()
 class TrialLimits:
-    """Limits on pending, cancelled and unmasked allocations of a trial.
+    """Limits on pending, cancelled and unmasked allocations of a trial."""
 
-    Attributes
-    ----------
-    open : int | None
-        Maximum pending at the same time; null: no limit.
-    cancelled : int | None
-        Maximum cancelled in total; null: no limit.
-    unmasked : int
-        Maximum unmasked by one person within 24 hours.
-    unmask_role : str or None
-        The only role that may unmask; null: every role that may use the trial.
-
-    Examples
-    --------
-    >>> trial.status().limits
-    TrialLimits(open=50, cancelled=20, unmasked=5, unmask_role=None)
-    """
-
-    open: int | None = None
-    cancelled: int | None = None
-    unmasked: int = UNMASKED_PER_DAY
-    unmask_role: str | None = None
+    open: int | None = doc("Maximum pending at the same time; null: no limit.", default=None)
+    cancelled: int | None = doc("Maximum cancelled in total; null: no limit.", default=None)
+    unmasked: int = doc("Maximum unmasked by one person within 24 hours.", default=UNMASKED_PER_DAY)
+    unmask_role: str | None = doc("The only role that may unmask; null: every role.", default=None)
 
     def __post_init__(self) -> None:
         for name, value, least in (
@@ -415,9 +526,8 @@ class TrialLimits:
             ("max_unmasked", self.unmasked, 0),
         ):
             if type(value) is not int or not least <= value <= MAX_LIMIT:
-                raise TrialError(
-                    f"{name}: {value} is not allowed; must be {least} to {MAX_LIMIT}", field=name
-                )
+                rule = f"must be {least} to {MAX_LIMIT}"
+                raise TrialError(f"{name}: {value} is not allowed; {rule}", field=name)
         if self.unmask_role not in (None, *UNMASK_ROLES):
             roles = ", ".join((*UNMASK_ROLES, ANY_ROLE))
             raise TrialError(f"unmask_role: must be one of {roles}", field="unmask_role")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, fields, replace
 from typing import Any
 
@@ -12,18 +13,22 @@ from sqlalchemy import Row
 from .._version import __version__
 from ..bounds import Episode, retrace
 from ..policies import known_of_arm
-from ..problem import Outcome
+from ..problem import Outcome, Problem
 from ..support.frames import Shown
 from ..support.records import doc, record_class
-from .allocations import Allocation, parts_by_arm, sole_arm, tallies, value_of
-from .arm_changes import ArmChange, known_with, settings_after
-from .decider import Decider, decider_of, pending_state, stopped_and_dropped
-from .decisions import Decision, expected_rewards
+from .allocations import Allocation, parts_by_arm, sole_arm, values
+from .decisions import (
+    Decider,
+    Decision,
+    decider_of,
+    expected_rewards,
+    pending_state,
+    stopped_and_dropped,
+)
 from .errors import Conflict, Stopped, TrialError
-from .events import canonical, digest
+from .events import CancellationCount, Request, canonical, digest
 from .ledger import Ledger
-from .requests import CancellationCount, Request
-from .settings import NO_BOUND, TrialLimits, TrialSettings
+from .settings import NO_BOUND, ArmChange, TrialLimits, TrialSettings, known_with, settings_after
 
 
 @record_class()
@@ -43,9 +48,7 @@ class TrialFields(Shown):
     slots: int = doc("Total number of pulls.")
     allocated: int = doc("Slots in use.")
     told: int = doc("Slots with an outcome.")
-    stopped: str | None = doc(
-        "Why a look has stopped the trial: superiority, inferiority, futility or equivalence."
-    )
+    stopped: str | None = doc("Why looks stopped it: superiority, inferiority, futility, ...")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the record as JSON values."""
@@ -61,60 +64,27 @@ class Standing(TrialFields):
     pulls_per_stage: int = doc("Pulls of one stage.")
     planned: str = doc("Arms, stages and pulls as planned, in words.")
     cancelled: int = doc("Allocations that were cancelled.")
-    cancellations: tuple[CancellationCount, ...] = doc(
-        "Cancelled pulls by person and arm, with reasons."
-    )
-    deployment: str | None = doc(
-        "The arm to deploy, at the end of a problem that deploys one; several with commas."
-    )
+    cancellations: tuple[CancellationCount, ...] = doc("Cancelled pulls by person and arm.")
+    deployment: str | None = doc("The arm to deploy, at the end; several with commas.")
     earned: float = doc("Total reward of the recorded outcomes.")
-    spent: float | None = doc(
-        "Money that pulls have cost, pending and lost ones included; null without a budget."
-    )
+    spent: float | None = doc("Money that pulls have cost, pending ones too; null without one.")
     left: float | None = doc("Money left of the budget; null without one.")
-    upper_bound: float | None = doc(
-        "Bound on the expected total reward of any policy at the start; null without a dual."
-    )
-    best_bound: float | None = doc(
-        "Smallest upper bound computed when the trial was created; null if none was."
-    )
-    best_bound_is: str | None = doc(
-        "Method of the best bound: optimum, joint, lagrangian, trivial or information."
-    )
-    bound_from_here: float | None = doc(
-        "Bound on the expected reward of the remaining stages; null without a dual."
-    )
-    loss_so_far: float | None = doc(
-        "Shortfall and congestion of the recorded outcomes; null without prices of pulls."
-    )
-    rules: dict[str, Any] | None = doc(
-        "Rules of the design that the trial obeys, in the form of the table `design` of a file."
-    )
+    upper_bound: float | None = doc("Bound on the reward of any policy, at the start; or null.")
+    best_bound: float | None = doc("Smallest upper bound at the creation of the trial; or null.")
+    best_bound_is: str | None = doc("Its method: optimum, joint, lagrangian, trivial, ...")
+    bound_from_here: float | None = doc("Bound on the reward of the remaining stages; or null.")
+    loss_so_far: float | None = doc("Shortfall and congestion so far; null without prices.")
+    rules: dict[str, Any] | None = doc("Rules of the design, as in the table `design` of a file.")
     dropped: tuple[str, ...] = doc("Arms that looks have dropped.")
     arm_changes: tuple[ArmChange, ...] = doc("Arms that joined or left while the trial ran.")
 
 
-History = list[tuple[int | str | None, Outcome | None]]  # arm, outcome; None: no pull
-
-
-def earned(ledger: Ledger) -> float:
-    """Return the total reward of the recorded outcomes of a trial without segments, or of one."""
-    return sum(reward for _, reward in rewards(ledger))
-
-
 def rewards(ledger: Ledger) -> Iterator[tuple[Allocation, float]]:
-    """Yield allocations with the rewards of one of their arms; of a segment, where there are some.
-
-    Allocations of an arm follow each other.
-    """
+    """Yield allocations with the rewards of one of their arms, arm by arm."""
     problem = ledger.problem
     for arm, parts in parts_by_arm(ledger.allocations.values()).items():
         group = problem.groups[problem.group_of_arm[ledger.position(arm)]]
-        for slot, part, before, tally in tallies(group.model, parts):
-            if part.good is not None:
-                value = float(part.good)
-            else:
-                value = value_of(group.model, part, before, tally)
+        for slot, part, value in values(group.model, parts):
             stage = min(slot.stage, problem.horizon - 1)  # visitors beyond are of a segment
             base, factor = (float(played[stage]) for played in group.played_rewards)
             yield slot, base * part.told + factor * value
@@ -148,13 +118,10 @@ def bound_from_here(ledger: Ledger, decider: Decider) -> float | None:
 
 
 def arm_change_record(ledger: Ledger, request: Request) -> dict[str, Any]:
-    """Return the content of the event of an arm that joins or leaves.
-
-    The settings of the stages left, and the bound that they certify there.
-    """
+    """Return the content of the event of an arm that joins or leaves."""
     ledger.check_arms()
     before = ledger.settings
-    stopped, dropped = stopped_and_dropped(ledger, decider_of(before).ruled)
+    stopped, dropped = stopped_and_dropped(ledger)
     if stopped:
         raise Stopped(f"the trial was stopped by its rules ({stopped})")
     control = None if before.rules is None else before.rules.control
@@ -171,24 +138,32 @@ def arm_change_record(ledger: Ledger, request: Request) -> dict[str, Any]:
     }
 
 
-def episode_of(ledger: Ledger, decider: Decider) -> Episode:
+def episode_of(ledger: Ledger) -> Episode:
     """Retrace the recorded outcomes in the order of allocations; `TrialError` without prices.
 
     With one pull per stage, pending outcomes are skipped. With several, the episode ends before the
     first incomplete stage.
     """
-    settings = ledger.settings
-    if settings.problem.repeat:
+    settings, problem = ledger.settings, ledger.problem
+    if problem.repeat:
         raise TrialError("outcomes of shared batches are not compared with the price of a pull")
-    if settings.problem.is_restless:
+    if problem.is_restless:
         raise TrialError("outcomes of arms that move at rest are not compared with prices")
-    tables = decider.tables()
+    tables = decider_of(settings).tables()
     if settings.solution is None or tables is None:
         raise TrialError(f"{NO_BOUND}, so that there are no prices to compare its outcomes with")
-    most = settings.problem.horizon * settings.problem.pulls_per_stage
+    history: list[tuple[int | str | None, Outcome | None]] = []  # arm, outcome; None: no pull
+    for slot in ledger.allocations.values():
+        if slot.holds_slots and slot.told == slot.size:
+            for part in slot.arms:
+                kind = ledger.kinds[part.arm]
+                history.append((ledger.position(part.arm), kind.format.sole(part.tally(kind))))
+            history += [(None, None)] * (problem.pulls_per_stage - slot.size)
+        elif slot.holds_slots and slot.size > 1:
+            break
     return retrace(
-        settings.problem,
-        _history(ledger)[:most],
+        problem,
+        history[: problem.horizon * problem.pulls_per_stage],
         solution=settings.solution,
         policy=settings.policy,
         relaxation=tables,
@@ -201,54 +176,18 @@ def has_episode(settings: TrialSettings) -> bool:
     return settings.solution is not None and not problem.repeat and not problem.is_restless
 
 
-def _history(ledger: Ledger) -> History:
-    history: History = []
-    for slot in ledger.allocations.values():
-        if slot.holds_slots and slot.told == slot.size:
-            for part in slot.arms:
-                kind = ledger.kinds[part.arm]
-                history.append((ledger.position(part.arm), kind.format.sole(part.tally(kind))))
-            history += [(None, None)] * (ledger.problem.pulls_per_stage - slot.size)
-        elif slot.holds_slots and slot.size > 1:
-            break
-    return history
-
-
-def loss_so_far(ledger: Ledger, decider: Decider) -> float | None:
-    """Return shortfall plus congestion of the recorded outcomes; None without an episode."""
-    if not has_episode(ledger.settings):
-        return None
-    episode = episode_of(ledger, decider)
-    return float(episode.running_loss[-1]) if episode.stages else 0.0
-
-
 @record_class()
 class Summary(TrialFields):
-    """One line of a list of trials.
-
-    Examples
-    --------
-    >>> from decobandit.trials import list_trials
-    >>> summary = list_trials(db=trial.store)[0]
-    >>> summary.intact, summary.badge
-    (True, 'running')
-    """
+    """One line of a list of trials."""
 
     arms: int = doc("Number of arms.")
     open: int = doc("Slots with a pending outcome.")
     intact: bool = doc("False: the log was changed, and nothing else can be said.", default=True)
-    open_since: str | None = doc(
-        "When the oldest pending allocation was made: ISO 8601, UTC.", default=None
-    )
+    open_since: str | None = doc("When the oldest pending allocation was made: UTC.", default=None)
     stale: bool = doc("Whether that is longer ago than `stale_after`.", default=False)
-    leader: str | None = doc(
-        "Arm with the largest expected reward; null before the first outcome, and with segments.",
-        default=None,
-    )
+    leader: str | None = doc("Arm with the largest expected reward, if known.", default=None)
     leader_share: float | None = doc("Share of the allocated pulls that it got.", default=None)
-    next_look: int | None = doc(
-        "Recorded outcomes at the next interim look; null if there is none.", default=None
-    )
+    next_look: int | None = doc("Recorded outcomes at the next look; null if none.", default=None)
 
     @property
     def badge(self) -> str:
@@ -262,13 +201,7 @@ class Summary(TrialFields):
 
 @record_class()
 class ArmStatus:
-    """Counts and posterior of an arm.
-
-    Examples
-    --------
-    >>> trial.status().arms[0].posterior_good
-    1.0
-    """
+    """Counts and posterior of an arm."""
 
     name: str = doc("Name of the arm.")
     good: int | None = doc("Good outcomes recorded; null where outcomes are not good or bad.")
@@ -277,14 +210,10 @@ class ArmStatus:
     posterior_good: float | None = doc("Posterior pseudo-count of good outcomes.")
     posterior_bad: float | None = doc("Posterior pseudo-count of bad outcomes.")
     expected_reward: float | None = doc("Expected reward of the next pull; null if there is none.")
-    value_of_information: float | None = doc(
-        "Expected gain of later decisions from one more outcome."
-    )
+    value_of_information: float | None = doc("What one more outcome is worth to later decisions.")
     index: float | None = doc("Index of the policy; for DeCo, the sum of the two.")
     code: str = doc("Shown to blinded users instead of the name.")
-    seen: str | None = doc(
-        "Statistics of non-binary outcomes, in the notation of states.", default=None
-    )
+    seen: str | None = doc("Statistics of non-binary outcomes, as states have them.", default=None)
     posterior: str | None = doc("Posterior of an arm with non-binary outcomes.", default=None)
 
 
@@ -316,37 +245,24 @@ class SegmentStatus(SegmentStanding):
     reason: str | None = doc("Why this arm, or these arms.")
     price: float | None = doc("Of a pull at this stage.")
     arms: tuple[ArmStatus, ...] = doc("Counts and posterior of every arm.")
-    loss_so_far: float | None = doc(
-        "Shortfall and congestion of the recorded outcomes; null without prices of pulls."
-    )
+    loss_so_far: float | None = doc("Shortfall and congestion so far; null without prices.")
 
 
 @record_class()
 class Status(Standing):
-    """State of a trial. Slots are pulls; a stage has `pulls_per_stage` of them.
-
-    Examples
-    --------
-    >>> status = trial.status()
-    >>> status.stage, status.remaining, status.next_arm
-    (0, 5, 'arm-1')
-    """
+    """State of a trial. Slots are pulls; a stage has `pulls_per_stage` of them."""
 
     open: tuple[Allocation, ...] = doc("Allocations with a pending outcome.")
     remaining: int = doc("Free slots.")
     stage: int = doc("Stages completed by the slots in use.")
-    next_arm: str | None = doc(
-        "The arm that an ask would allocate now; null where a stage has several pulls."
-    )
+    next_arm: str | None = doc("The arm that an ask would allocate now; null for several pulls.")
     next_pulls: dict[str, int] | None = doc("Pulls by arm that an ask would allocate now.")
     reason: str | None = doc("Why this arm, or these numbers.")
     price: float | None = doc("Of a pull at this stage.")
     arms: tuple[ArmStatus, ...] = doc("Counts and posterior of every arm.")
     head: str = doc("Hash of the last event.")
     limits: TrialLimits = doc("Limits on pending and cancelled allocations.")
-    by_rules: bool = doc(
-        "Whether the rules of the design chose or drew the next arm, not its index."
-    )
+    by_rules: bool = doc("Whether rules of the design chose the next arm, not its index.")
     segments: tuple[SegmentStatus, ...] = doc(
         "State of every segment; none in a trial without segments. Next arm, reason and price are "
         "theirs then."
@@ -376,32 +292,25 @@ def fields_of(ledger: Ledger) -> dict[str, Any]:
 
 def summary_of(ledger: Ledger) -> Summary:
     """Summarise a trial for lists."""
+    problem, rules = ledger.problem, ledger.settings.rules
+    leader: dict[str, Any] = {}
+    if ledger.told and not problem.segments:
+        pending = replace(pending_state(ledger), stage=min(ledger.stage, problem.horizon - 1))
+        best = int(expected_rewards(problem, pending).argmax())
+        pulls = [sum(known) for known in zip(pending.known.pulls, ledger.open, strict=True)]
+        leader = {"leader": problem.arms[best].name, "leader_share": pulls[best] / sum(pulls)}
+    look = None
+    if rules is not None and not problem.segments and ledger.state == "running":
+        look = None if ledger.finished else rules.next_look(ledger.told)
     return Summary(
         **fields_of(ledger),
-        arms=ledger.problem.n_arms,
+        arms=problem.n_arms,
         open=sum(ledger.open),
         open_since=next(iter(ledger.since.values()), None),
         stopped=_stopped(ledger),
-        **_leader(ledger),
-        next_look=_next_look(ledger),
+        **leader,
+        next_look=look if look is not None and look <= ledger.slots else None,
     )
-
-
-def _leader(ledger: Ledger) -> dict[str, Any]:
-    problem = ledger.problem
-    if problem.segments or not ledger.told:
-        return {}
-    pending = replace(pending_state(ledger), stage=min(ledger.stage, problem.horizon - 1))
-    best = int(expected_rewards(problem, pending).argmax())
-    pulls = [sum(known) for known in zip(pending.known.pulls, ledger.open, strict=True)]
-    return {"leader": problem.arms[best].name, "leader_share": pulls[best] / sum(pulls)}
-
-
-def _next_look(ledger: Ledger) -> int | None:
-    rules = ledger.settings.rules
-    look = None if rules is None or ledger.problem.segments else rules.next_look(ledger.told)
-    running = ledger.state == "running" and not ledger.finished
-    return look if running and look is not None and look <= ledger.slots else None
 
 
 def _stopped(ledger: Ledger) -> str | None:
@@ -410,9 +319,7 @@ def _stopped(ledger: Ledger) -> str | None:
     if rules is None or not rules.stop.any or not all(part.looks for part in ledger.parts):
         return None
     try:
-        return _all_stopped(
-            stopped_and_dropped(part, decider_of(part.settings).ruled)[0] for part in ledger.parts
-        )
+        return _all_stopped(stopped_and_dropped(part)[0] for part in ledger.parts)
     except (TrialError, ValueError, ImportError):
         return None
 
@@ -423,139 +330,119 @@ def _all_stopped(reasons: Iterable[str | None]) -> str | None:
     return None if None in stopped else ", ".join(dict.fromkeys(map(str, stopped)))
 
 
-Deciders = Callable[[Ledger], Decider]  # of a trial without segments, or of one of them
-
-
-def status_of(ledger: Ledger, deciders: Deciders) -> Status:
+def status_of(ledger: Ledger) -> Status:
     """Return the status of a trial, with its next decision and its bounds."""
     problem, settings = ledger.problem, ledger.settings
-    common: dict[str, Any] = {
+    parts = [_of_part(part) for part in ledger.parts]
+    segments = tuple(
+        SegmentStatus(
+            name=segment.name, share=segment.share, **{name: part[name] for name in _OF_SEGMENT}
+        )
+        for segment, part in zip(problem.segments, parts, strict=False)
+    )
+    return Status(
         **fields_of(ledger),
         **{name: getattr(ledger, name) for name in _FROM_LEDGER},
-        "seed": settings.seed,
-        "version": __version__,
-        "pulls_per_stage": problem.pulls_per_stage,
-        "planned": problem.described(),
-        "remaining": ledger.slots - ledger.used,
-        "open": tuple(slot for slot in ledger.allocations.values() if slot.state == "open"),
-        "cancellations": tuple(ledger.cancellations.values()),
-        "spent": None if ledger.left is None else ledger.spent,
-        "upper_bound": settings.upper_bound,
+        seed=settings.seed,
+        version=__version__,
+        pulls_per_stage=problem.pulls_per_stage,
+        planned=problem.described(),
+        remaining=ledger.slots - ledger.used,
+        open=tuple(slot for slot in ledger.allocations.values() if slot.state == "open"),
+        cancellations=tuple(ledger.cancellations.values()),
+        spent=None if ledger.left is None else ledger.spent,
+        upper_bound=settings.upper_bound,
         **settings.best_bound_fields,
-        "rules": settings.plain_rules,
-    }
-    if problem.segments:
-        return _status_of_segments(ledger, deciders, common)
-    decider = deciders(ledger)
-    stopped, dropped = stopped_and_dropped(ledger, decider.ruled)
-    decision = _next_decision(ledger, decider)
+        rules=settings.plain_rules,
+        segments=segments,
+        **(_in_all(ledger, parts) if segments else {name: parts[0][name] for name in _OF_TRIAL}),
+    )
+
+
+def _of_part(ledger: Ledger) -> dict[str, Any]:
+    """Return what is decided and known in a trial without segments, or in one of them."""
+    decider, problem, decision = decider_of(ledger.settings), ledger.problem, None
+    over = not ledger.can_pay or ledger.used >= ledger.slots or ledger.state != "running"
+    if not over and not ledger.awaits_states:
+        with suppress(Conflict):  # stopped by its rules, or too many outcomes are pending
+            decision = decider.decide(ledger)
     pulls = None if decision is None else decision.by_name(problem)
-    names = [arm.name for arm in problem.arms]
-    deploys = ledger.finished and problem.terminal is not None
-    return Status(
-        **common,
-        next_arm=None if pulls is None else sole_arm(ledger.problem, pulls),
-        next_pulls=pulls,
-        reason=None if decision is None else decision.reason,
-        price=None if decision is None else decision.price,
-        by_rules=decision is not None and decision.by_rules,
-        arms=_arms(ledger, decision),
-        deployment=", ".join(names[k] for k in decider.deployment(ledger)) if deploys else None,
-        earned=earned(ledger),
-        bound_from_here=bound_from_here(ledger, decider),
-        loss_so_far=loss_so_far(ledger, decider),
-        stopped=stopped,
-        dropped=dropped,
-        segments=(),
-    )
+    stopped, dropped = stopped_and_dropped(ledger)
+    loss, deployed = None, None
+    if has_episode(ledger.settings):
+        episode = episode_of(ledger)
+        loss = float(episode.running_loss[-1]) if episode.stages else 0.0
+    if ledger.finished and problem.terminal is not None:
+        deployed = ", ".join(problem.arms[k].name for k in decider.deployment(ledger))
+    return {
+        "allocated": ledger.used,
+        "told": ledger.told,
+        "pending": sum(ledger.open),
+        "stage": ledger.stage,
+        "upper_bound": ledger.settings.upper_bound,
+        "next_arm": None if pulls is None else sole_arm(problem, pulls),
+        "next_pulls": pulls,
+        "reason": None if decision is None else decision.reason,
+        "price": None if decision is None else decision.price,
+        "by_rules": decision is not None and decision.probabilities is not None,
+        "arms": _arms(ledger, decision),
+        "deployment": deployed,
+        "earned": sum(reward for _, reward in rewards(ledger)),
+        "bound_from_here": bound_from_here(ledger, decider),
+        "loss_so_far": loss,
+        "stopped": stopped,
+        "dropped": dropped,
+    }
 
 
-def _status_of_segments(ledger: Ledger, deciders: Deciders, common: dict[str, Any]) -> Status:
-    """Return the status of a trial with segments: in all, and of each."""
-    shares = [segment.share for segment in ledger.problem.segments]
-    parts = [status_of(part, deciders) for part in ledger.parts]
-    losses = [part.loss_so_far for part in parts]
-    return Status(
-        **common,
-        next_arm=None,
-        next_pulls=None,
-        reason=None,
-        price=None,
-        by_rules=False,
-        arms=_arms_in_all(parts, shares),
-        deployment=None,
-        earned=sum(part.earned for part in parts),
-        bound_from_here=None if ledger.used < ledger.slots else 0.0,
-        loss_so_far=None if None in losses else sum(loss or 0.0 for loss in losses),
-        stopped=_all_stopped(part.stopped for part in parts),
-        dropped=(),
-        segments=tuple(
-            SegmentStatus(
-                name=segment.name,
-                share=segment.share,
-                pending=part.pending,
-                **{name: getattr(part, name) for name in _OF_SEGMENT},
-            )
-            for segment, part in zip(ledger.problem.segments, parts, strict=True)
-        ),
-    )
+_FROM_LEDGER = ("cancelled", "stage", "head", "limits", "arm_changes", "left")
+_OF_BOTH = ("next_arm", "next_pulls", "reason", "price", "arms", "earned", "loss_so_far", "stopped")
+_OF_TRIAL = (*_OF_BOTH, "dropped", "by_rules", "deployment", "bound_from_here")
+_OF_SEGMENT = (*_OF_BOTH, "dropped", "allocated", "told", "pending", "stage", "upper_bound")
 
 
-def _arms_in_all(parts: Sequence[Status], shares: Sequence[float]) -> tuple[ArmStatus, ...]:
+def _in_all(ledger: Ledger, parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the fields of all segments together."""
+    losses = [part["loss_so_far"] for part in parts]
+    none = dict.fromkeys(("next_arm", "next_pulls", "reason", "price", "deployment"))
+    return none | {
+        "by_rules": False,
+        "arms": _arms_in_all([part["arms"] for part in parts], ledger.problem),
+        "earned": sum(part["earned"] for part in parts),
+        "bound_from_here": None if ledger.used < ledger.slots else 0.0,
+        "loss_so_far": None if None in losses else sum(losses),
+        "stopped": _all_stopped(part["stopped"] for part in parts),
+        "dropped": (),
+    }
+
+
+def _arms_in_all(parts: Sequence[Sequence[ArmStatus]], problem: Problem) -> tuple[ArmStatus, ...]:
     """Return the arms with counts of all segments; a reward is averaged over visitors."""
+    shares = [segment.share for segment in problem.segments]
     rows = []
-    for arms in zip(*(part.arms for part in parts), strict=True):
-        rewards = [arm.expected_reward for arm in arms]
-        counted = {
-            name: None if None in values else sum(values)
-            for name in ("good", "bad", "open")
-            for values in [[getattr(arm, name) for arm in arms]]
-        }
-        known = zip(shares, rewards, strict=True)
-        reward = None if None in rewards else sum(share * float(r or 0.0) for share, r in known)
-        row: dict[str, Any] = dict.fromkeys(field.name for field in fields(ArmStatus)) | counted
-        row |= {"name": arms[0].name, "code": arms[0].code, "expected_reward": reward}
+    for arms in zip(*parts, strict=True):
+        row: dict[str, Any] = dict.fromkeys(field.name for field in fields(ArmStatus))
+        row |= {"name": arms[0].name, "code": arms[0].code}
+        for name in ("good", "bad", "open", "expected_reward"):
+            weights = shares if name == "expected_reward" else [1] * len(arms)
+            column = [getattr(arm, name) for arm in arms]
+            if None not in column:
+                row[name] = sum(w * x for w, x in zip(weights, column, strict=True))
         rows.append(ArmStatus(**row))
     return tuple(rows)
 
 
-_OF_SEGMENT = (
-    *("allocated", "told", "stage", "next_arm", "next_pulls", "reason", "price", "arms"),
-    *("earned", "upper_bound", "loss_so_far", "stopped", "dropped"),
-)
-_FROM_LEDGER = ("cancelled", "stage", "head", "limits", "arm_changes", "left")
-
-
-def _next_decision(ledger: Ledger, decider: Decider) -> Decision | None:
-    over = not ledger.can_pay or ledger.used >= ledger.slots or ledger.state != "running"
-    if over or ledger.awaits_states:
-        return None
-    try:
-        return decider.decide(ledger)
-    except Conflict:  # stopped by its rules, or too many outcomes are pending
-        return None
-
-
 def _arms(ledger: Ledger, decision: Decision | None) -> tuple[ArmStatus, ...]:
-    able = ledger.problem.available_at(ledger.stage)
-
-    def term(name: str, k: int) -> float | None:
-        values: tuple[float, ...] | None = getattr(decision, name, None)
-        return None if values is None or not able[k] else values[k]
-
-    state = ledger.known
-    return tuple(
-        ArmStatus(
-            name=arm.name,
-            **known_of_arm(ledger.problem, state, k),
-            open=ledger.open[k],
-            expected_reward=term("expected_reward", k),
-            value_of_information=term("value_of_information", k),
-            index=term("index", k),
-            code=ledger.codes[k],
-        )
-        for k, arm in enumerate(ledger.problem.arms)
-    )
+    able, state, rows = ledger.problem.available_at(ledger.stage), ledger.known, []
+    for k, arm in enumerate(ledger.problem.arms):
+        terms = dict.fromkeys(("expected_reward", "value_of_information", "index"))
+        for name in terms if decision is not None and able[k] else ():
+            column = getattr(decision, name)
+            terms[name] = None if column is None else column[k]
+        known = known_of_arm(ledger.problem, state, k)
+        about = {"open": ledger.open[k], "code": ledger.codes[k]}
+        rows.append(ArmStatus(name=arm.name, **known, **about, **terms))  # type: ignore[arg-type]
+    return tuple(rows)
 
 
 _COMPUTED = frozenset({"intact", "stale"})  # when a list is made
@@ -573,10 +460,16 @@ def is_forged(stored: str | None, ledger: Ledger) -> bool:
     """Tell whether a stored summary contradicts the ledger; an outdated form does not."""
     if stored is None or stored == stored_summary(ledger):
         return False
+    tree = _parsed(str(stored).partition(" ")[2])
+    return tree is None or set(tree) == _KEYS
+
+
+def _parsed(line: str) -> dict[str, Any] | None:
     try:
-        return set(json.loads(str(stored).partition(" ")[2])) == _KEYS
-    except (ValueError, TypeError, RecursionError):
-        return True
+        tree = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return tree if isinstance(tree, dict) else None
 
 
 def summary_from(row: Row[Any]) -> Summary | None:
@@ -586,13 +479,8 @@ def summary_from(row: Row[Any]) -> Summary | None:
     checksum, _, line = row.summary.partition(" ")
     if digest(line) != checksum or not digest(row.last_body) == row.last_hash == row.head_hash:
         return None
-    try:
-        tree = json.loads(line)
-    except (ValueError, RecursionError):
+    tree = _parsed(line)
+    if tree is None or set(tree) != _KEYS:  # written by another version
         return None
-    if not isinstance(tree, dict) or set(tree) != _KEYS:  # written by another version
-        return None
-    head = tree.pop("head")
-    summary = Summary(**tree)
-    fits = (head, summary.id, summary.name, summary.created_at)
-    return summary if fits == (row.head_hash, row.id, row.name, row.created_at) else None
+    fits = [tree.pop("head"), *(tree[name] for name in ("id", "name", "created_at"))]
+    return Summary(**tree) if fits == [row.head_hash, row.id, row.name, row.created_at] else None

@@ -15,16 +15,15 @@ from ..problem import DEFAULT_TIES, ArmModel, Problem, Rules, check_problem, is_
 from ..support import BLANK_LETTERS, Card, Tables, Tabular
 from .allocations import Allocation, kinds_by_name
 from .database import Store, StoreLike, closed_on_error
-from .decider import LookResult, declared_arms, look_results
+from .decisions import LookResult, declared_arms, look_results
 from .errors import TrialError
 from .event_log import event_log_of, refuse_taken, trial_id
-from .events import Event
+from .events import CancellationCount, Event, actor_of
 from .export import export_parts, export_text, exported_event, outcomes_text, trial_tables
 from .ledger import Ledger
 from .lists import STALE_AFTER, page_of_trials
 from .recording import Recording, turns_of
 from .report import TrialReport, report_of
-from .requests import CancellationCount, actor_of
 from .settings import TrialLimits, TrialSettings, make_settings, origin_of
 from .status import Status, Summary, episode_of, status_of
 from .verification import Replay, Verification, check_trial, replayed
@@ -33,16 +32,10 @@ from .verification import Replay, Verification, check_trial, replayed
 class Trial(Recording, Tabular):
     """A handle on one trial: light, safe to share between threads, always up to date.
 
-    Tables of `to_frame`: `allocations`, as the exported CSV file has them; `arms`; `events`; `obp`,
-    a log for the Open Bandit Pipeline; `inference`, estimates by method and arm; `results`, as the
-    report has them.
-
-    Attributes
-    ----------
-    id, name : str
-        Either opens the trial.
-    settings, store : TrialSettings, Store
-        Problem, policy, prices, tie rule and seed; the database.
+    `id` and `name` open the trial; `settings` has problem, policy, prices, tie rule and seed;
+    `store` is the database. Tables of `to_frame`: `allocations`, as the exported CSV file has them;
+    `arms`; `events`; `obp`, a log for the Open Bandit Pipeline; `inference`, estimates by method
+    and arm; `results`, as the report has them.
 
     Examples
     --------
@@ -57,7 +50,6 @@ class Trial(Recording, Tabular):
         self.name = ledger.name
         self._event_log = event_log_of(store)
         self._turns = turns_of(store, self.id)
-        self._deciders = {}
 
     @property
     def problem(self) -> Problem:
@@ -102,11 +94,7 @@ class Trial(Recording, Tabular):
     def status(self, *, segment: str | None = None) -> Status:
         """Return counts, posterior, the next decision, and the bounds; `segment`: of one alone."""
         ledger = self.read()
-        return self.status_at(ledger if segment is None else ledger.of(segment))
-
-    def status_at(self, ledger: Ledger) -> Status:
-        """Return the status of the trial at an earlier ledger."""
-        return status_of(ledger, self._decider)
+        return status_of(ledger if segment is None else ledger.of(segment))
 
     def allocations(self) -> list[Allocation]:
         """Return all allocations in order."""
@@ -117,10 +105,9 @@ class Trial(Recording, Tabular):
         return self.read().allocation(allocation_id)
 
     def slot_of(self, name: str) -> str:
-        """Return the id of an allocation from its id or its subject.
+        """Return the id of an allocation from its id or its subject, the latest one.
 
-        The latest one of a subject. A name that is neither is returned as it is, to be refused by
-        the request that uses it.
+        A name that is neither is returned as it is, to be refused by the request that uses it.
         """
         allocations = self.read().allocations
         if name in allocations:
@@ -133,12 +120,8 @@ class Trial(Recording, Tabular):
         return tuple(self.read().cancellations.values())
 
     def episode(self, *, segment: str | None = None) -> Episode:
-        """Compare the recorded outcomes, in the order of their allocations, with the prices.
-
-        `segment`: needed where the trial has segments.
-        """
-        ledger = self.read().of(segment)
-        return episode_of(ledger, self._decider(ledger))
+        """Compare the recorded outcomes, in the order of their allocations, with the prices."""
+        return episode_of(self.read().of(segment))
 
     def events(self) -> list[Event]:
         """Return the log, checked."""
@@ -152,15 +135,14 @@ class Trial(Recording, Tabular):
         """Export the trial as JSON values; `verify_export` checks them without the database."""
         ledger = self.read()
         events = [exported_event(event) for event in self.each_event(ledger)]
-        return export_parts(ledger, self._decider) | {"events": events}
+        return export_parts(ledger) | {"events": events}
 
     def export_text(self) -> Iterator[str]:
         """Export the trial as JSON text, in pieces: events are checked first, then read again."""
         ledger = self.read()
         for _ in self._event_log.pages(ledger):
             pass
-        parts = export_parts(ledger, self._decider)
-        return export_text(parts, self._event_log.pages(ledger))
+        return export_text(export_parts(ledger), self._event_log.pages(ledger))
 
     def outcomes_text(self, *, masked: bool = False) -> Iterator[str]:
         """Return the text of `outcomes_csv` in pieces."""
@@ -171,7 +153,6 @@ class Trial(Recording, Tabular):
 
     def _card(self) -> Card:
         ledger = self.read()
-        pulls = list(map(sum, zip(ledger.good, ledger.bad, ledger.other, strict=True)))
         names = [arm.name for arm in self.problem.arms]
         best, upper = self.settings.best_bound, self.settings.upper_bound
         return Card(
@@ -183,7 +164,7 @@ class Trial(Recording, Tabular):
                 "recorded": ledger.told,
                 "no policy earns more than": upper if best is None else best.value,
             },
-            {"arm": names, "good": ledger.good, "pulls": pulls, "pending": ledger.open},
+            {"arm": names, "good": ledger.good, "pulls": ledger.recorded, "pending": ledger.open},
         )
 
     def tables(self) -> Tables:
@@ -199,29 +180,18 @@ class Trial(Recording, Tabular):
         return check_trial(self.id, db=self.store, head=head)
 
     def report(self, *, control: str | None = None, late_after: float = STALE_AFTER) -> TrialReport:
-        """Report results, shares over time, deviations, the check of the log, settings.
-
-        `control`: the first arm by default. `late_after`: hours.
-        """
+        """Report results, shares over time, deviations, the check of the log, settings."""
         ledger = self.read()
         checked = self.verify()
-        return report_of(ledger, self._decider, checked, control=control, late_after=late_after)
+        return report_of(ledger, checked, control=control, late_after=late_after)
 
     def looks(self, *, segment: str | None = None) -> tuple[LookResult, ...]:
-        """Return the results of interim looks; none without rules that stop trials.
-
-        `segment`: needed where the trial has segments.
-        """
-        ledger = self.read().of(segment)
-        return look_results(ledger, self._decider(ledger).ruled)
+        """Return the results of interim looks; none without rules that stop trials."""
+        return look_results(self.read().of(segment))
 
     def declared(self, *, segment: str | None = None) -> tuple[str, ...] | None:
-        """Return the arms that the final test declares; None before the end and without rules.
-
-        `segment`: needed where the trial has segments.
-        """
-        ledger = self.read().of(segment)
-        return declared_arms(ledger, self._decider(ledger).ruled)
+        """Return the arms that the final test declares; None before the end and without rules."""
+        return declared_arms(self.read().of(segment))
 
     def replay(self) -> Replay:
         """Recompute every decision, and compare it with the log."""
@@ -267,41 +237,18 @@ def create_trial(
     max_open: int | None = None,
     max_cancelled: int | None = None,
 ) -> Trial:
-    """Create a trial in the database.
+    """Create a trial of a `problem` in the database.
 
-    Parameters
-    ----------
-    problem, policy, tol, ties, solution
-        As in `make_policy`, the policy by its name.
-    name : str, optional
-        Unique in the database; generated by default.
-    db : str, Path or Store, optional
-        As in `open_store`.
-    seed : int, optional
-        Random seed of the policy, stored in the log. Drawn by default.
-    by : str
-        Author of the trial, for the log.
-    bound : bool, optional
-        Whether to solve the dual for the bound alone, if the policy needs no prices. By default
-        if that needs a few seconds at most.
-    design : Design or Rules, optional
-        Its rules (burn-in, floor, share of control, looks and stopping) bind the trial; the log
-        keeps all of it.
-    design_report : str, optional
-        SHA-256 of the report of its operating characteristics, kept in the log.
-    max_open, max_cancelled : int, optional
-        How many allocations may be pending at the same time, and how many may be cancelled in all.
-        By default half the slots, but at least 50 and 20.
+    `policy` (its name), `tol`, `ties` and `solution` are those of `make_policy`, `db` is that of
+    `open_store`. The `name` is unique in the database; it is generated and the `seed` drawn by
+    default. `by`: author of the trial, for the log. `bound`: whether to solve the dual for the
+    bound alone, if the policy needs no prices; by default if that needs a few seconds at most.
+    The rules of a `design` (burn-in, floor, share of control, looks and stopping) bind the trial;
+    `design_report` is the SHA-256 of the report of its operating characteristics. `max_open`,
+    `max_cancelled`: how many allocations may be pending at the same time, and cancelled in all; by
+    default half the slots, but at least 50 and 20.
 
-    Returns
-    -------
-    Trial
-        Ready to be asked.
-
-    Raises
-    ------
-    TrialError
-        If a setting is not allowed; `Conflict` if the name is taken.
+    Raises `TrialError` if a setting is not allowed, `Conflict` if the name is taken.
 
     Examples
     --------
@@ -377,29 +324,9 @@ class NewTrial:
 
 
 def open_trial(trial: str, *, db: StoreLike = None) -> Trial:
-    """Open an existing trial by name or id.
+    """Open an existing trial by name or id; `db` as in `open_store`.
 
-    Parameters
-    ----------
-    trial : str
-        Its id or its name.
-    db : str, Path or Store, optional
-        As in `open_store`.
-
-    Returns
-    -------
-    Trial
-
-    Raises
-    ------
-    NotFound
-        If there is no such trial; `Damaged` if its log was changed.
-
-    Examples
-    --------
-    >>> from decobandit.trials import open_trial
-    >>> open_trial("pilot", db=trial.store).id == trial.id
-    True
+    Raises `NotFound` if there is no such trial, `Damaged` if its log was changed.
     """
     with closed_on_error(db) as store:
         with store.read() as connection:
@@ -415,36 +342,11 @@ def list_trials(
     after: str | None = None,
     stale_after: float = STALE_AFTER,
 ) -> list[Summary]:
-    """List the trials of a database, oldest first.
+    """List the trials of a database, oldest first; `db` as in `open_store`.
 
-    Parameters
-    ----------
-    db : str, Path or Store, optional
-        As in `open_store`.
-    archived : bool
-        Whether to list archived trials, too.
-    limit : int, optional
-        Maximum number, up to 1000; all by default.
-    after : str, optional
-        Id or name of a trial: the list begins with the next one.
-    stale_after : float
-        Hours after which a pending allocation is stale.
-
-    Returns
-    -------
-    list of Summary
-        Damaged trials are marked. Only the last event is read: `Trial.verify` checks all.
-
-    Raises
-    ------
-    StoreError
-        If the database cannot be used; `TrialError` for a limit or an `after` that is not allowed.
-
-    Examples
-    --------
-    >>> from decobandit.trials import list_trials
-    >>> [(one.name, one.told) for one in list_trials(db=trial.store)]
-    [('pilot', 0)]
+    `archived`: archived trials, too. `limit`: maximum number, up to 1000; all by default. `after`:
+    id or name of the trial before the first. `stale_after`: hours after which a pending allocation
+    is stale. Damaged trials are marked. Only the last event is read: `Trial.verify` checks all.
     """
     with closed_on_error(db) as store:
         page = page_of_trials(

@@ -7,9 +7,8 @@ import math
 import os
 import sqlite3
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,52 +17,29 @@ from sqlalchemy import select
 
 from .._version import __version__
 from ..support import JsonError, code_environment, parse
-from ..support.frames import Shown
 from ..support.records import doc, record_class
 from . import schema
-from .arm_changes import ARM_KINDS
 from .database import Store, StoreLike, closed_on_error, open_store
-from .decider import Decider, decider_of, decision_record
+from .decisions import Decider, decision_record
 from .errors import Damaged, StoreError, TrialError
 from .event_log import event_log_of, stored_pages, trial_id
-from .events import GENESIS, Event, StoredEvent, canonical, chained
-from .export import EXPORT_FORMAT, checksum, export_parts, has_check_digits, json_values
+from .events import GENESIS, CheckResult, Event, StoredEvent, canonical, chained
+from .export import (
+    EXPORT_FORMAT,
+    checksum,
+    export_parts,
+    exported_event,
+    has_check_digits,
+    json_values,
+)
 from .ledger import Ledger
-from .settings import NO_BOUND, certificate_of, check_bound
+from .settings import ARM_KINDS, NO_BOUND, certificate_of, check_bound
 from .status import bound_from_here, is_forged
 
 
 @record_class()
-class CheckResult(Shown):
-    """Base of `Verification` and `Replay`; `findings` lists what is wrong."""
-
-    trial: str = doc('Id of the trial; "people" for the access log, empty for all trials.')
-
-    @property
-    def findings(self) -> tuple[str, ...]:
-        """Problems, one sentence each."""
-        raise NotImplementedError
-
-    @property
-    def ok(self) -> bool:
-        return not self.findings
-
-    def to_dict(self) -> dict[str, Any]:
-        values = asdict(self).items()
-        return {"trial": self.trial, "ok": self.ok} | {
-            key: list(value) if isinstance(value, tuple) else value for key, value in values
-        }
-
-
-@record_class()
 class Verification(CheckResult):
-    """Result of the integrity check of a log.
-
-    Examples
-    --------
-    >>> trial.verify().events
-    1
-    """
+    """Result of the integrity check of a log."""
 
     events: int = doc("Events that were checked.")
     head: str = doc("Hash of the last event; worth keeping elsewhere.")
@@ -79,10 +55,6 @@ class Verification(CheckResult):
         default=None,
     )
     events_since_given_head: int | None = doc("Events after it.", default=None)
-
-    @property
-    def findings(self) -> tuple[str, ...]:
-        return self.problems
 
 
 class LogCheck:
@@ -104,24 +76,21 @@ class LogCheck:
             (event,) = chained([row], self.trial, after=self._seq, previous=self._previous)
             if self.ledger is not None:
                 self.ledger.advance(event)
-            self._compare_times(event)
         except Damaged as error:
             self.problems.append(str(error))
             self.ledger = event = None
+        else:
+            at = time_of(event.at)
+            if at is None:
+                self.remarks.append(f"event {event.seq}: its time {event.at!r} is no time")
+            elif at < self._last_time:
+                text = f"its time {event.at} is before that of the event before it"
+                self.remarks.append(f"event {event.seq}: {text}")
+            self._last_time = at or self._last_time
         self._seq = row.seq if isinstance(row.seq, int) else self._seq + 1
         self._previous = row.hash
         self.hashes.append(row.hash)
         return event
-
-    def _compare_times(self, event: Event) -> None:
-        at = time_of(event.at)
-        if at is None:
-            self.remarks.append(f"event {event.seq}: its time {event.at!r} is no time")
-        elif at < self._last_time:
-            self.remarks.append(
-                f"event {event.seq}: its time {event.at} is before that of the event before it"
-            )
-        self._last_time = at or self._last_time
 
     def add_problem(self, text: str) -> None:
         self.problems.append(f"trial {self.trial}: {text}")
@@ -134,20 +103,17 @@ class LogCheck:
             self.add_problem("the last event is not the one that the head names")
 
     def result(self) -> Verification:
-        remarks = list(self.remarks)
+        remarks, problems, event = list(self.remarks), list(self.problems), None
         if self.hashes and self.ledger is not None and not self.ledger.settings.has_prices:
             remarks.append(NO_BOUND)
-        result = Verification(
-            self.trial, len(self.hashes), self._previous, tuple(self.problems), tuple(remarks)
-        )
-        if self._given_head is None:
-            return result
-        if self._given_head not in self.hashes:
-            problem = f"trial {self.trial}: no event has the given head"
-            return replace(result, problems=(*result.problems, problem))
-        event = self.hashes.index(self._given_head)
-        since = len(self.hashes) - 1 - event
-        return replace(result, given_head_event=event, events_since_given_head=since)
+        if self._given_head in self.hashes:
+            event = self.hashes.index(self._given_head)
+        elif self._given_head is not None:
+            problems.append(f"trial {self.trial}: no event has the given head")
+        number = len(self.hashes)
+        since = None if event is None else number - 1 - event
+        texts = tuple(problems), tuple(remarks)
+        return Verification(self.trial, number, self._previous, *texts, event, since)
 
 
 def time_of(text: object) -> str | None:
@@ -172,21 +138,17 @@ def check_trial(trial: str, *, db: StoreLike = None, head: str | None = None) ->
 def check_logs(
     store: Store, trial: str | None = None, *, given_head: str | None = None
 ) -> list[LogCheck]:
-    """Check one trial by id or name; else every trial, and that none is removed with events left.
-
-    No transaction is open while events are checked.
-    """
-    if trial is not None:
-        with store.read() as connection:
-            id_ = trial_id(connection, trial)
-        return [_checked(store, id_, given_head)]
-    columns = schema.trials.c
+    """Check one trial by id or name; else every trial, and that none is gone with events left."""
+    columns, removed = schema.trials.c, list[str]()
     read_before = set(event_log_of(store).heads())
     with store.read() as connection:
-        by_age = select(columns.id).order_by(columns.created_at, columns.id)
-        ids = [str(one) for one in connection.execute(by_age).scalars()]
-        with_events = connection.execute(select(schema.events.c.trial_id).distinct()).scalars()
-        removed = sorted((read_before | {str(one) for one in with_events}) - set(ids))
+        if trial is not None:
+            ids = [trial_id(connection, trial)]
+        else:
+            by_age = select(columns.id).order_by(columns.created_at, columns.id)
+            ids = [str(one) for one in connection.execute(by_age).scalars()]
+            with_events = connection.execute(select(schema.events.c.trial_id).distinct()).scalars()
+            removed = sorted((read_before | {str(one) for one in with_events}) - set(ids))
     return [_checked(store, one, given_head) for one in (*ids, *removed)]
 
 
@@ -232,20 +194,11 @@ MAX_TABLE_STATES = 2e9  # states of all stages and groups, up to which whole tab
 
 @record_class()
 class Replay(CheckResult):
-    """Result of recomputing every decision.
-
-    Examples
-    --------
-    >>> _ = trial.ask()
-    >>> trial.replay().decisions
-    1
-    """
+    """Result of recomputing every decision."""
 
     decisions: int = doc("Decisions that were computed again.")
     differences: tuple[str, ...] = doc("Differences from the record, one sentence each.")
-    made_by: tuple[str, ...] = doc(
-        "Version, hash of the packages and processor that the decisions were made by, and how many."
-    )
+    made_by: tuple[str, ...] = doc("By which version, packages and processor decisions were made.")
     recomputed_by: str = doc("The same of this program.")
 
     @property
@@ -255,14 +208,12 @@ class Replay(CheckResult):
 
 def replayed(events: Sequence[Event]) -> Replay:
     """Make all decisions of a log again."""
-    trial = events[0].trial
+    trial, asks = events[0].trial, [event for event in events if event.kind == "asked"]
     ledger = Ledger(trial).extended(events[:1])
     deciders = {part.segment: _second_decider(part) for part in ledger.parts}
     differences = _compared_settings(events[0], ledger)
-    decisions = 0
     for event in events[1:]:
         if event.kind == "asked":
-            decisions += 1
             try:
                 part = ledger.of(event.data.get("segment"))
                 differences += _compared(event, ledger.asks, part, deciders[part.segment])
@@ -275,15 +226,18 @@ def replayed(events: Sequence[Event]) -> Replay:
             if not _same(event.data["bound_from_here"], bound_from_here(ledger, decider)):
                 differences.append(f"event {event.seq}: bound_from_here differs from the record")
     origins = Counter(
-        _origin(event.version, event.data["decision"]) for event in events if event.kind == "asked"
+        _origin(event.version, event.data["decision"].get("environment")) for event in asks
     )
     made_by = tuple(f"{count} by {origin}" for origin, count in origins.items())
-    return Replay(trial, decisions, tuple(differences), made_by, _origin(__version__))
+    return Replay(trial, len(asks), tuple(differences), made_by, _this_program())
 
 
-def _origin(version: str, decision: Mapping[str, Any] | None = None) -> str:
-    """Return what a decision was made by; without one, this program."""
-    by = code_environment() if decision is None else decision.get("environment")
+def _this_program() -> str:
+    return _origin(__version__, code_environment())
+
+
+def _origin(version: str, by: object) -> str:
+    """Return what a decision was made by, from the environment on record."""
     if not isinstance(by, dict):  # a log that another program has written
         return f"version {version}"
     return f"version {version}, packages {by.get('packages')}, {by.get('cpu')}"
@@ -291,31 +245,27 @@ def _origin(version: str, decision: Mapping[str, Any] | None = None) -> str:
 
 def _second_decider(ledger: Ledger) -> Decider:
     """Return a decider whose tables are made in another way than those of asks, if they fit."""
-    problem = ledger.problem
-    states = len(problem.groups) * problem.stages**3 / 6
+    states = len(ledger.problem.groups) * ledger.problem.stages**3 / 6
     return Decider(ledger.settings, use_cones=states > MAX_TABLE_STATES)
 
 
 def _compared_settings(event: Event, ledger: Ledger) -> list[str]:
-    differences, settings = [], ledger.settings
-    if event.data.get("multipliers_hash") != settings.multipliers_hash:
-        differences.append(f"event {event.seq}: the hash of the multipliers is not theirs")
-    if event.kind == "created" and event.data["certificate"] != certificate_of(settings.solution):
-        differences.append(f"event {event.seq}: the certificate is not that of the prices")
+    differences, settings, data = [], ledger.settings, event.data
+    if data.get("multipliers_hash") != settings.multipliers_hash:
+        differences.append("the hash of the multipliers is not theirs")
+    if event.kind == "created" and data["certificate"] != certificate_of(settings.solution):
+        differences.append("the certificate is not that of the prices")
     for part in ledger.parts:
         try:
             if part.settings.solution is not None:
                 check_bound(part.settings.solution)
         except TrialError as error:
-            differences.append(f"event {event.seq}: {error}")
-    return differences
+            differences.append(str(error))
+    return [f"event {event.seq}: {text}" for text in differences]
 
 
 def _compared(event: Event, number: int, ledger: Ledger, decider: Decider) -> Iterator[str]:
-    """Yield the differences between an ask on record and the same decision now.
-
-    `number`: of the ask in the whole trial; `ledger`: that of its segment.
-    """
+    """Yield differences of an ask, whose number in the whole trial is given, from its decision."""
     decision = decider.decide(ledger)
     by = {"environment": event.data["decision"].get("environment")}  # it may be another one now
     now = {
@@ -338,60 +288,21 @@ def read_export(data: bytes) -> Any:
 
 
 def verify_export(tree: Any, *, head: str | None = None) -> Verification:
-    """Check an exported trial, without the database.
+    """Check an exported trial without the database: `tree` is the content of its file.
 
-    Parameters
-    ----------
-    tree : dict
-        The result of `Trial.export`, or the content of its file.
-    head : str, optional
-        A head that was kept elsewhere, which some event must have.
-
-    Returns
-    -------
-    Verification
-
-    Raises
-    ------
-    TrialError
-        If it is not an exported trial.
-
-    Examples
-    --------
-    >>> from decobandit.trials import verify_export
-    >>> verify_export(trial.export()).ok
-    True
+    `head`: one that was kept elsewhere, which some event must have.
     """
     return checked_export(tree, head=head)[0].result()
 
 
 def replay_export(tree: Any) -> Replay:
-    """Recompute every decision of an exported trial, without the database.
+    """Recompute every decision of an exported trial, as in `verify_export`.
 
-    Parameters
-    ----------
-    tree : dict
-        As in `verify_export`.
-
-    Returns
-    -------
-    Replay
-        Differences, and the problems that `verify_export` finds.
-
-    Raises
-    ------
-    TrialError
-        As from `verify_export`.
-
-    Examples
-    --------
-    >>> from decobandit.trials import replay_export
-    >>> replay_export(trial.export()).ok
-    True
+    `tree` is the content of its file. Differences include the problems that `verify_export` finds.
     """
     check, events = checked_export(tree)
     if check.problems:
-        return Replay(check.trial, 0, tuple(check.problems), (), _origin(__version__))
+        return Replay(check.trial, 0, tuple(check.problems), (), _this_program())
     return replayed(events)
 
 
@@ -399,9 +310,8 @@ def checked_export(tree: Any, *, head: str | None = None) -> tuple[LogCheck, lis
     """Return the check of an export, and its intact events."""
     try:
         if tree["format"] != EXPORT_FORMAT:
-            raise TrialError(
-                f"export: format {tree['format']!r}; must be {EXPORT_FORMAT!r}", field="export"
-            )
+            text = f"export: format {tree['format']!r}; must be {EXPORT_FORMAT!r}"
+            raise TrialError(text, field="export")
         shown = json_values(tree)
         canonical(shown)  # refuses NaN
         trial, rows = str(shown["trial"]), shown["events"]
@@ -416,9 +326,8 @@ def checked_export(tree: Any, *, head: str | None = None) -> tuple[LogCheck, lis
     except TrialError:
         raise
     except (LookupError, TypeError, AttributeError, ValueError, RecursionError):
-        raise TrialError(
-            "export: not an exported trial; give what 'export' wrote", field="export"
-        ) from None
+        text = "export: not an exported trial; give what 'export' wrote"
+        raise TrialError(text, field="export") from None
     return check, events
 
 
@@ -427,7 +336,7 @@ def _export_differences(
 ) -> Iterator[str]:
     """Yield where an export differs from what follows from its events."""
     for row, event in zip(shown["events"], events, strict=True):
-        if canonical(row) != canonical(json_values(event.to_dict() | {"body": event.body})):
+        if canonical(row) != canonical(json_values(exported_event(event))):
             yield f"what is shown of event {event.seq} differs from its body"
     version, at = shown["version"], shown["exported_at"]
     if not isinstance(version, str) or time_of(at) is None:
@@ -435,9 +344,7 @@ def _export_differences(
         return
     if not has_check_digits(at, ledger.head):
         yield "exported_at was changed: its last digits do not fit"
-    parts = export_parts(
-        ledger, lambda part: decider_of(part.settings), version=version, exported_at=at
-    )
+    parts = export_parts(ledger, version=version, exported_at=at)
     parts |= {"events": shown["events"], "checksum": checksum(shown)}
     yield from _compared_values(shown, json_values(parts), "")
 

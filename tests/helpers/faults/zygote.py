@@ -122,11 +122,11 @@ def warm() -> None:
 
 def run(request: dict[str, Any], files: list[int]) -> None:
     """One process; never returns."""
-    from decobandit.trials import backends
+    from decobandit.trials import database
     from helpers import fork_server
 
     if request["write_ahead"]:
-        backends.wal_is_safe = lambda version: True
+        database.wal_is_safe = lambda version: True
     if "client" not in request:
         fork_server.run(request, files)
     code = 1

@@ -22,9 +22,9 @@ from starlette.concurrency import run_in_threadpool
 from ...support import Cache
 from ...support.validation import JsonError, parse
 from ...trials import Allocation, NotFound, Trial, TrialError
+from ...trials.events import line_of
 from ...trials.ledger import Ledger
 from ...trials.lists import page_of_trials
-from ...trials.requests import line_of
 from ..auth import allow
 from ..errors import ApiError, api_error
 from . import responses as out

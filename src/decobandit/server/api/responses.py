@@ -26,6 +26,7 @@ from ...trials import (
     Summary,
     TrialLimits,
 )
+from ...trials.events import Change, Correction
 from ...trials.report import (
     ArmResult,
     AuditState,
@@ -34,7 +35,6 @@ from ...trials.report import (
     ShareBlock,
     TrialReport,
 )
-from ...trials.requests import Change, Correction
 from ...trials.status import SegmentStatus
 
 _NO_PROBLEM = "Whether no problem was found."

@@ -20,6 +20,7 @@ from ...trials.lists import (
     stale_ids,
 )
 from ...trials.report import TrialReport
+from ...trials.status import status_of
 from ...trials.verification import check_trial, replayed
 from ..auth import EVERYBODY, Caller, allow
 from ..errors import ApiError
@@ -189,7 +190,7 @@ def trial_list(
 def trial_status(request: Request, caller: Caller, trial: Seen) -> Response:
     """Return the state of a trial; an operator sees pending allocations, with codes for arms."""
     ledger = trial.read()
-    full = trial.status_at(ledger)
+    full = status_of(ledger)
     if caller.blinded:
         slots = [blind(slot, trial) for slot in full.open]
         names = {"id": trial.id, "name": trial.name}
@@ -206,7 +207,7 @@ def trial_status(request: Request, caller: Caller, trial: Seen) -> Response:
 def trial_why(_: Caller, trial: Seen, segment: OfSegment = None) -> Response:
     """Return the numbers behind the next decision, of a segment where there are some."""
     part = trial.read().of(segment)
-    full = trial.status_at(part).to_dict()
+    full = status_of(part).to_dict()
     return answer({name: full[name] for name in out.WhyOut.model_fields})
 
 

@@ -21,8 +21,8 @@ from ...problem.fields import FirstError, at_most, line_pattern
 from ...problem.model import ArmList
 from ...problem.problem_files import ArmEntry
 from ...support import refuse_many_keys, without_defaults
+from ...trials.events import MAX_SUBJECT, MAX_TEXT
 from ...trials.recording import MAX_COUNT
-from ...trials.requests import MAX_SUBJECT, MAX_TEXT
 from ...trials.settings import MAX_ARMS, MAX_LIMIT
 from ..errors import ApiError
 from ..limits import MAX_SENT_ARMS

@@ -24,13 +24,13 @@ from ...policies import policy_class
 from ...problem.problem_files import parse_tree
 from ...support import is_count
 from ...trials.allocations import AllocationState, counts_from, told_text
-from ...trials.arm_changes import ARM_KINDS
+from ...trials.events import MAX_KEY
 from ...trials.ledger import Ledger
 from ...trials.lists import matching, numbers_of, page_of_allocations, stale_ids
 from ...trials.report import posteriors_of
 from ...trials.report_text import trial_page
-from ...trials.requests import MAX_KEY
-from ...trials.status import has_episode
+from ...trials.settings import ARM_KINDS
+from ...trials.status import has_episode, status_of
 from ...trials.verification import check_trial, replayed
 from ..api.routing import masked
 from ..auth import EVERYBODY, INLINE_STYLES, allow
@@ -144,7 +144,7 @@ def _run_page(
 ) -> Response:
     trial, query = visit.trial, visit.request.query_params
     ledger = trial.read()
-    full, slots, models = trial.status_at(ledger), ledger.allocations, ledger.kinds
+    full, slots, models = status_of(ledger), ledger.allocations, ledger.kinds
     visit.saw()
     blinded = visit.caller.blinded
     pending, numbers, recent = list(full.open), numbers_of(ledger), list[trials.Allocation]()
@@ -312,7 +312,7 @@ def why(visit: Seen, segment: ShortText = "") -> Response:
     """Show the numbers behind the next decision, and the bounds; of one segment at a time."""
     trial = visit.trial
     ledger = _part(trial.read(), segment)
-    status = trial.status_at(ledger)
+    status = status_of(ledger)
     try:
         query = f"?v={version_of('plotly')}"
     except PackageNotFoundError:
