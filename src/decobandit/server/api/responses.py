@@ -7,7 +7,7 @@ ever removed from a full one.
 from __future__ import annotations
 
 import inspect
-import re
+from dataclasses import fields
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -358,9 +358,10 @@ _HIDDEN = {"Event": "body", "Characteristics": "errors"}  # fields that `to_dict
 
 
 def describe_records(schemas: dict[str, dict[str, Any]]) -> None:
-    """Describe records in the OpenAPI document by their docstrings; answers have all keys."""
+    """Describe records in the OpenAPI document by their fields; answers have all keys."""
     for record in RECORDS:
-        schema, texts = schemas[record.__name__], attribute_texts(record)
+        schema = schemas[record.__name__]
+        texts = {one.name: one.metadata["doc"] for one in fields(record)}
         properties = schema["properties"]
         properties.pop(_HIDDEN.get(record.__name__), None)
         for name, value in properties.items():
@@ -369,14 +370,3 @@ def describe_records(schemas: dict[str, dict[str, Any]]) -> None:
         summary = (inspect.getdoc(record) or "").partition("\n")[0]
         schema |= {"description": summary, "required": list(properties)}
         schema["additionalProperties"] = record is Characteristics  # has x_se for simulated x
-
-
-def attribute_texts(record: type[Any]) -> dict[str, str]:
-    """Return the texts of the numpydoc attributes of a record and its bases."""
-    texts: dict[str, str] = {}
-    for base in reversed(record.__mro__):
-        _, _, section = inspect.cleandoc(base.__doc__ or "").partition("Attributes\n----------\n")
-        entries = re.findall(r"^(\w+(?:, \w+)*) : .*\n((?:    .*\n?)+)", section, re.MULTILINE)
-        for names, text in entries:
-            texts |= dict.fromkeys(names.split(", "), " ".join(text.split()))
-    return texts
