@@ -7,7 +7,6 @@ multiplications of a pass backward.
 from __future__ import annotations
 
 from contextlib import suppress
-from functools import singledispatch
 from math import ceil, log2
 from typing import NamedTuple
 
@@ -60,42 +59,29 @@ class Grid(NamedTuple):
 EXACT = Grid()
 
 
-@singledispatch
 def make_graph(model: ArmModel, unit: int, rows: int, grid: Grid) -> ArmGraph:
     """Make the graph of an arm that may take `rows` units: by default a grid of means."""
+    match model:
+        case BernoulliModel() if grid.points:
+            return good_grid(model, unit, rows, grid.points)
+        case BernoulliModel():
+            return good_graph(model, unit, rows)
+        case CategoricalModel():
+            return class_graph(model, unit, rows * unit)
+        case MarkovModel():
+            return state_graph(model, unit, rows * unit)
+        case NormalModel():
+            return normal_graph(model, unit, rows, grid.refine)
+        case PoissonModel():
+            return count_graph(model, unit, rows, grid.refine)
+        case NormalGammaModel():
+            raise Unsupported(
+                "arms of unknown variance have no index and no values of their own: their states "
+                "have two dimensions; prices and bounds assume that the variance is known",
+                field="prior",
+            )
     return mean_graph(model, unit, rows * unit, grid.refine)
 
-
-@make_graph.register
-def _(model: BernoulliModel, unit: int, rows: int, grid: Grid) -> ArmGraph:
-    if grid.points:
-        return good_grid(model, unit, rows, grid.points)
-    return good_graph(model, unit, rows)
-
-
-make_graph.register(
-    CategoricalModel, lambda model, unit, rows, grid: class_graph(model, unit, rows * unit)
-)
-make_graph.register(
-    MarkovModel, lambda model, unit, rows, grid: state_graph(model, unit, rows * unit)
-)
-make_graph.register(
-    NormalModel, lambda model, unit, rows, grid: normal_graph(model, unit, rows, grid.refine)
-)
-
-
-@make_graph.register
-def _(model: NormalGammaModel, unit: int, rows: int, grid: Grid) -> ArmGraph:
-    raise Unsupported(
-        "arms of unknown variance have no index and no values of their own: their states have "
-        "two dimensions; prices and bounds assume that the variance is known",
-        field="prior",
-    )
-
-
-make_graph.register(
-    PoissonModel, lambda model, unit, rows, grid: count_graph(model, unit, rows, grid.refine)
-)
 
 _CACHE = Cache[tuple[ArmModel, int, int, Grid], ArmGraph](CACHED_GRAPHS)
 

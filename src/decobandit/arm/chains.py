@@ -19,7 +19,7 @@ V: phi computed with the former bounds every policy, flows on the latter bound m
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial, singledispatch
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -345,14 +345,13 @@ def _drift_contraction(
 CACHED_CHAINS = 16
 
 
-@singledispatch
 def make_chain(model: ArmModel, stages: int, grid: Grid) -> ArmChain:
     """Make the states of an arm that moves at rest, for a number of stages."""
-    raise TypeError(f"{model.word} arms stay as they are at rest")  # checked in the problem
-
-
-@make_chain.register
-def _(model: MarkovModel, stages: int, grid: Grid) -> ArmChain:
+    if isinstance(model, TwoLevelModel):
+        return two_level_chain(model, stages, grid.refine)
+    if isinstance(model, DriftModel):
+        return drift_chain(model, stages, grid.refine)
+    assert isinstance(model, MarkovModel)  # others stay as they are at rest
     arrays = model.arrays
 
     def places(stats: Floats) -> tuple[Ints, Floats]:
@@ -365,13 +364,6 @@ def _(model: MarkovModel, stages: int, grid: Grid) -> ArmChain:
         moves_of(moves.after, moves.probabilities) for moves in (arrays.rest, arrays.pull)
     )
     return ArmChain(rest, pull, arrays.rest_reward, arrays.reward, arrays.first, places)
-
-
-make_chain.register(
-    TwoLevelModel, lambda model, stages, grid: two_level_chain(model, stages, grid.refine)
-)
-
-make_chain.register(DriftModel, lambda model, stages, grid: drift_chain(model, stages, grid.refine))
 
 
 def long_run_chain(model: ArmModel) -> ArmChain:
