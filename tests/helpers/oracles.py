@@ -34,7 +34,7 @@ def rewards(problem: Problem, arm: Arm, t: int) -> tuple[float, float]:
     if t == problem.horizon:
         assert problem.terminal is not None
         return problem.terminal.deploy, 0.0
-    good, bad = arm.outcome_reward.good, arm.outcome_reward.bad
+    good, bad = arm.reward.good, arm.reward.bad
     return (
         good[t] if isinstance(good, tuple) else good,
         bad[t] if isinstance(bad, tuple) else bad,

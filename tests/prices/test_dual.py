@@ -78,7 +78,7 @@ def in_units(problem: Problem, unit: float) -> Problem:
 
     arms = []
     for arm in problem.arms:
-        reward = Reward(good=times(arm.outcome_reward.good), bad=times(arm.outcome_reward.bad))
+        reward = Reward(good=times(arm.reward.good), bad=times(arm.reward.bad))
         table = arm.terminal and tuple(tuple(unit * x for x in row) for row in arm.terminal)
         arms.append(arm.model_copy(update={"reward": reward, "terminal": table}))
     deploy = 0.0 if problem.terminal is None else unit * problem.terminal.deploy

@@ -400,7 +400,7 @@ def effective(arm: Arm, horizon: int) -> tuple[object, ...]:
     """What makes arms exchangeable, spelt out."""
     good, bad = (
         value if isinstance(value, tuple) else (value,) * horizon
-        for value in (arm.outcome_reward.good, arm.outcome_reward.bad)
+        for value in (arm.reward.good, arm.reward.bad)
     )
     return arm.beta.good, arm.beta.bad, good, bad, arm.terminal
 

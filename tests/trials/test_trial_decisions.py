@@ -230,7 +230,7 @@ def pair_value(policy: OptimalPolicy, pair: tuple[int, int], stage: int, state: 
             arm = problem.arms[k]
             p = good_chance(arm, state.pulls[k], state.good[k])
             chance *= p if good else 1.0 - p
-            paid = arm.outcome_reward.good if good else arm.outcome_reward.bad
+            paid = arm.reward.good if good else arm.reward.bad
             assert isinstance(paid, float)
             earned += paid
             after = after.after(k, good)

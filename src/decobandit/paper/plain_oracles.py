@@ -31,7 +31,7 @@ def expected_reward(arm: Arm, stage: int, n: int, g: int) -> float:
     """Return the expected reward of a pull at a stage."""
     good, bad = (
         reward[stage] if isinstance(reward, tuple) else reward
-        for reward in (arm.outcome_reward.good, arm.outcome_reward.bad)
+        for reward in (arm.reward.good, arm.reward.bad)
     )
     p = good_chance(arm, n, g)
     return p * good + (1.0 - p) * bad

@@ -230,12 +230,9 @@ class Arm(Frozen):
 
     def is_available(self, horizon: int) -> NDArray[np.bool_]:
         """Whether the arm can be pulled at each stage, (horizon,)."""
-        stages = np.arange(horizon)
-        if self.available is None:
-            return np.ones(horizon, np.bool_)
         inside = np.zeros(horizon, np.bool_)
-        for first, end in self.available:
-            inside |= (first <= stages) & (stages < end)
+        for first, end in self.available or [(0, horizon)]:
+            inside[first:end] = True
         return inside
 
     @model_validator(mode="after")
@@ -243,9 +240,6 @@ class Arm(Frozen):
         if self.cost is not None and np.min(self.cost, initial=0.0) < 0.0:
             refuse("must be zero or more", found=self.cost, at=("cost",))
         self._check_priors()
-        usual = (self.noise_sd, self.drift_sd, self.range) == (None, None, None)
-        if type(self.prior) is BetaBernoulli and self.reward.keys is OUTCOME_KEYS and usual:
-            return self
         _check_reward(self)
         for name, rule in _LEFT_OUT.items():
             at = (name,) if name in type(self).model_fields else ("reward", name)
@@ -277,12 +271,6 @@ class Arm(Frozen):
         if not isinstance(self.prior, BetaBernoulli):
             raise InvalidArgument(f"{self.name}: {NOT_YET.format(self.prior.kind)}")
         return self.prior
-
-    @property
-    def outcome_reward(self) -> Reward:
-        """Rewards of a binary arm; a ValueError for any other outcome model."""
-        assert self.beta
-        return self.reward
 
 
 def _check_reward(arm: Arm) -> None:

@@ -11,13 +11,13 @@ where [low, high] holds all means: the j-th largest is above x when N(x) >= j.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
-from ..support import Floats
+from ..support import Floats, read_only
 from .groups import Group
 from .model import Problem
 
@@ -51,10 +51,8 @@ def best_mean_bound(problem: Problem) -> float | None:
 @lru_cache(maxsize=8)
 def best_mean_per_pull(problem: Problem) -> Floats:
     """Return the expected mean reward of a pull of the best arms, (stages,), over the prior."""
-    best = _Largest(problem)
-    means = np.array([best(t, m)[0] / m for t, m in enumerate(_best_pulls(problem)[0].tolist())])
-    means.flags.writeable = False  # kept for later calls
-    return means
+    best, number = largest_by_stage(problem), _best_pulls(problem)[0].tolist()
+    return read_only(np.array([best(t, m)[0] / m for t, m in enumerate(number)]))
 
 
 def best_mean_moments(problem: Problem, stage: int = 0) -> tuple[float, float]:
@@ -74,10 +72,9 @@ def _best_pulls(problem: Problem) -> tuple[npt.NDArray[np.int64], Floats]:
     """Return how many of the best arms are pulled at every stage, and the pulls of each."""
     # the best arm takes the whole of a batch; single pulls go to as many arms
     units = np.append(np.full(problem.horizon, problem.unit), 1)[: problem.stages]
-    if problem.repeat:
-        best = np.append(np.ones(problem.horizon), problem.deployed)[: problem.stages]
-        return best.astype(np.int64), units * problem.pulls / best
-    return problem.pulls.astype(np.int64), units.astype(float)
+    most = np.append(np.full(problem.horizon, problem.most_units), 1)[: problem.stages]
+    best = -(-problem.pulls // most)
+    return best.astype(np.int64), units * problem.pulls / best
 
 
 def best_true_rewards(problem: Problem, means: Floats) -> Floats | None:
@@ -102,7 +99,7 @@ def best_true_rewards(problem: Problem, means: Floats) -> Floats | None:
 
 def _best_with_error(problem: Problem) -> tuple[float, float]:
     """Return the best mean reward over the prior, and a bound on its integration error."""
-    best, total, error = _Largest(problem), 0.0, 0.0
+    best, total, error = largest_by_stage(problem), 0.0, 0.0
     for t, (m, times) in enumerate(zip(*_best_pulls(problem), strict=True)):
         value, error_of_stage = best(t, int(m))
         total += float(times) * value
@@ -115,26 +112,22 @@ def _rewards(problem: Problem, stage: int) -> Floats:
     return np.array([(g.reward_base[stage], g.reward_factor[stage]) for g in problem.groups])
 
 
-class _Largest:
-    """Expected sums of the largest means at a stage, and their errors.
+def largest_by_stage(problem: Problem) -> Callable[[int, int], tuple[float, float]]:
+    """Return a function for the expected sum of the m largest means at a stage, and its error."""
+    by_shape: dict[tuple[bytes, int], tuple[float, float]] = {}
 
-    Rewards that only rise and fall together are one shape, shifted and scaled: it is integrated
-    once.
-    """
-
-    def __init__(self, problem: Problem) -> None:
-        self._problem = problem
-        self._by_shape: dict[tuple[bytes, int], tuple[float, float]] = {}
-
-    def __call__(self, stage: int, m: int) -> tuple[float, float]:
-        rewards = _rewards(self._problem, stage)
+    def largest(stage: int, m: int) -> tuple[float, float]:
+        rewards = _rewards(problem, stage)
+        # rewards that only rise and fall together are one shape: it is integrated once
         shift, scale = float(rewards[:, 0].min()), float(np.abs(rewards).max()) or 1.0
         shape = (rewards - [shift, 0.0]) / scale
         key = (shape.tobytes(), m)
-        if key not in self._by_shape:
-            self._by_shape[key] = sum_of_largest(self._problem, shape, m)
-        value, error = self._by_shape[key]
+        if key not in by_shape:
+            by_shape[key] = sum_of_largest(problem, shape, m)
+        value, error = by_shape[key]
         return m * shift + scale * value, scale * error
+
+    return largest
 
 
 def sum_of_largest(
@@ -142,11 +135,9 @@ def sum_of_largest(
 ) -> tuple[float, float]:
     """E of the sum of the m largest base + factor times a mean, and its error; rewards (groups, 2).
 
-    The integral above, in panels between quantiles of every group, by a rule that copes with the
-    infinite slopes that laws of small prior weights have there. Error: a product of laws is off by
-    no more than all of them together, and each by about what the rule makes of its mean, which is
-    known. With a power, of the sum of their powers: the integrand is weighted by power
-    x^(power - 1).
+    The integral above, in panels between quantiles of every group. Error: a product of laws is off
+    by no more than all of them together, and each by about what the rule makes of its mean, which
+    is known. With a power, of the sum of their powers: weighted by power x^(power - 1).
     """
     groups, counts = problem.groups, np.array([group.count for group in problem.groups])
     initial = [np.array(group.model.initial(), dtype=float) for group in groups]

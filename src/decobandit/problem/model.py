@@ -25,15 +25,7 @@ from pydantic import (
     model_validator,
 )
 
-from ..support import (
-    Card,
-    Place,
-    Shown,
-    Unsupported,
-    look_alike_keys,
-    refuse,
-    shown,
-)
+from ..support import Card, Place, Shown, Unsupported, look_alike_keys, refuse, shown
 from .arms import FLAT_PRIOR, Arm, Prior, Reward, numbered
 from .fields import (
     MAX_ARMS,

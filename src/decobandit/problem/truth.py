@@ -32,9 +32,9 @@ def check_kind_truth(truth: Given, problem: Problem) -> KindTruth:
             f"truth: {len(values)} given; must be {problem.n_arms}, one per arm", field="truth"
         )
     parameters = []
-    for arm, group, value in zip(problem.arms, problem.group_of_arm, values, strict=True):
+    for arm, group, value in zip(problem.arms, problem.arm_groups, values, strict=True):
         try:
-            parameters.append(problem.groups[group].model.format.read_truth(value))
+            parameters.append(group.model.format.read_truth(value))
         except ValueError as error:
             raise InvalidArgument(f"truth of {arm.name}: {error}", field="truth") from None
     return tuple(parameters)
@@ -48,44 +48,34 @@ def truth_of(truth: Given, problem: Problem) -> Any:
 
 def plain_truth(truth: KindTruth) -> list[float | list[float] | None]:
     """Return the truth as files have it: numbers, probabilities of classes, None of Markov arms."""
-    return [
-        parameters[0] if len(parameters) == 1 else list(parameters) or None for parameters in truth
-    ]
+    return [one[0] if len(one) == 1 else list(one) or None for one in truth]
 
 
 def truth_text(parameters: float | Sequence[float] | str | None) -> str:
     """Return the truth of one arm as `--truth` reads it."""
     if parameters is None or isinstance(parameters, str):
         return "-"
-    return (
-        "+".join(f"{p:g}" for p in parameters)
-        if isinstance(parameters, Sequence)
-        else f"{parameters:g}"
-    )
+    numbers = parameters if isinstance(parameters, Sequence) else [parameters]
+    return "+".join(f"{p:g}" for p in numbers)
 
 
 def described_truth(problem: Problem, truth: Given) -> list[str]:
-    """Describe the truth of every arm: probabilities of classes with their mean."""
+    """Describe the truth of every arm: several parameters with their mean."""
     texts = [truth_text(parameters) for parameters in truth]
-    means = true_means(problem, check_kind_truth(truth, problem))
-    several = [
-        isinstance(parameters, Sequence) and not isinstance(parameters, str) for parameters in truth
-    ]
-    if means is None or not any(several):
+    parameters = check_kind_truth(truth, problem)
+    means = true_means(problem, parameters)
+    if means is None:
         return texts
-    return [
-        f"{text}, mean {mean:.4g}" if more else text
-        for text, mean, more in zip(texts, means, several, strict=True)
-    ]
+    arms = zip(texts, means, parameters, strict=True)
+    return [f"{text}, mean {mean:.4g}" if len(p) > 1 else text for text, mean, p in arms]
 
 
 def true_means(problem: Problem, truth: KindTruth) -> list[float] | None:
     """Return the expected outcome of every arm; None for Markov arms."""
     if not all(truth):
         return None
-    kinds = [group.model for group in problem.arm_groups]
-    pairs = zip(kinds, truth, strict=True)
-    return [float(kind.mean_at(np.array(parameters))) for kind, parameters in pairs]
+    pairs = zip(problem.arm_groups, truth, strict=True)
+    return [float(group.model.mean_at(np.array(parameters))) for group, parameters in pairs]
 
 
 def true_problem(
@@ -103,10 +93,8 @@ def true_problem(
     stages = {} if true_horizon is None else {"horizon": horizon}
     if truth_prior is None:
         return problem.model_copy(update=stages)
-    if isinstance(truth_prior, Sequence):
-        priors = list(truth_prior)
-    else:
-        priors = [truth_prior] * problem.n_arms
+    one = not isinstance(truth_prior, Sequence)
+    priors: list[Any] = [truth_prior] * problem.n_arms if one else list(truth_prior)
     if len(priors) != problem.n_arms:
         raise InvalidArgument(
             f"truth_prior: {len(priors)} given; must be one, or one per arm", field="truth_prior"

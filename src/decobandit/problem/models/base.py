@@ -193,7 +193,11 @@ class ArmModel(ABC):
 
     def begun(self, drawn: Floats) -> Floats:
         """First statistics decided by uniform numbers, (..., width)."""
-        return np.broadcast_to(np.array(self.initial(), dtype=float), (*drawn.shape, self.width))
+        probabilities, stats = self.first_states()
+        if len(stats) == 1:
+            return np.broadcast_to(stats[0], (*drawn.shape, self.width))
+        below = np.cumsum(probabilities)[:-1]
+        return np.asarray(stats[(drawn[..., None] >= below).sum(axis=-1)])
 
     # -- outcomes that are pending ------------------------------------------------------------
 

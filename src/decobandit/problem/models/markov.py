@@ -13,12 +13,7 @@ from functools import cached_property
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
 import numpy as np
-from pydantic import (
-    Field,
-    SerializerFunctionWrapHandler,
-    model_serializer,
-    model_validator,
-)
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from ...support import Floats, Ints, InvalidArgument, is_count, refuse
 from ..fields import (
@@ -255,17 +250,10 @@ class Chain(PriorTable):
 
     @plain_init
     def __init__(
-        self,
-        rest: Any,
-        pull: Any,
-        rest_reward: Any,
-        reward: Any,
-        first: Any = 0,
-        *,
-        kind: Any = "chain",
+        self, rest: Any, pull: Any, rest_reward: Any, reward: Any, first: Any = 0, **kind: Any
     ) -> None:
         rewards = {"rest_reward": rest_reward, "reward": reward}
-        super().__init__(kind=kind, rest=rest, pull=pull, **rewards, first=first)
+        super().__init__(rest=rest, pull=pull, **rewards, first=first, **kind)
 
     def __hash__(self) -> int:  # equal arms mostly share one object: matrices are rarely compared
         return hash((self.rest_reward, self.reward, self.first))
@@ -273,15 +261,12 @@ class Chain(PriorTable):
     @model_validator(mode="after")
     def _check_sizes(self) -> Self:
         states = len(self.rest)
-        for key in ("pull", "rest_reward", "reward"):
-            if len(getattr(self, key)) != states:
-                rule = f"must be of {states} states, as rest"
-                refuse(rule, found=len(getattr(self, key)), at=(key,))
-        if isinstance(self.first, int):
-            if not 0 <= self.first < states:
-                refuse(f"must be 0 to {states - 1}", found=self.first, at=("first",))
-        elif len(self.first) != states:
-            refuse(f"must be of {states} states, as rest", found=len(self.first), at=("first",))
+        for key in ("pull", "rest_reward", "reward", "first"):
+            value = getattr(self, key)
+            if isinstance(value, tuple) and len(value) != states:
+                refuse(f"must be of {states} states, as rest", found=len(value), at=(key,))
+        if isinstance(self.first, int) and not 0 <= self.first < states:
+            refuse(f"must be 0 to {states - 1}", found=self.first, at=("first",))
         return self
 
     def arm_model(self, arm: Any) -> MarkovModel:
@@ -325,8 +310,8 @@ class MarkovFormat(OutcomesInOrder[Any]):
     def _outcomes(self, stats: Stats) -> dict[str, int]:
         """Positions of the outcomes that are possible in a state, by name."""
         arrays, state = self.model.arrays, int(stats[1])
-        pairs = enumerate(arrays.outcomes[state])
-        return {name: k for k, name in pairs if arrays.pull.probabilities[state, k] > 0.0}
+        possible = arrays.pull.probabilities[state] > 0.0
+        return {name: k for k, name in enumerate(arrays.outcomes[state]) if possible[k]}
 
     def describe(self, stats: Stats) -> str:
         return str(self.model.arrays.names[int(stats[1])])
@@ -508,11 +493,6 @@ class MarkovModel(ArmModel):
     def rested(self, drawn: Floats, stats: Floats) -> Floats:
         rest, state = self.arrays.rest, _state(stats)
         return np.stack([stats[..., 0], rest.after[state, rest.drawn(drawn, state)]], axis=-1)
-
-    def begun(self, drawn: Floats) -> Floats:
-        first = Moves.of(self.arrays.first[None], np.arange(self.arrays.first.size)[None])
-        state = first.drawn(drawn, np.zeros(drawn.shape, np.int64))
-        return np.stack([np.zeros(drawn.shape), state], axis=-1)
 
 
 def _state(stats: Floats) -> Ints:
