@@ -9,18 +9,15 @@ from typing import Annotated, Any, Self, get_args
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import (
-    BaseModel,
     Field,
-    GetCoreSchemaHandler,
-    GetJsonSchemaHandler,
     SerializerFunctionWrapHandler,
     model_serializer,
     model_validator,
 )
-from pydantic_core import CoreSchema, core_schema
 
 from ..support import InvalidArgument, refuse
 from .fields import (
+    CheckedAs,
     FirstError,
     Frozen,
     Name,
@@ -124,46 +121,29 @@ _PRIORS: dict[str, type[PriorTable]] = {
 }
 
 
-class _OnePrior:
-    """Annotation of a type: a prior, or the table of one, whose `kind` may be left out for beta.
-
-    Errors have the places of one prior: pydantic's own unions tell the errors of every member, or
-    put a tag into the place of an error.
-    """
-
-    @staticmethod
-    def check(value: object) -> BaseModel:
-        # tables of files first: to find out whether a dict is a model, or a Mapping, is slow
-        if type(value) is not dict:
-            if isinstance(value, PriorTable):
-                return value
-            if not isinstance(value, Mapping):
-                return BetaBernoulli.model_validate(value)
-        kind = value.get("kind", "beta")
-        if not isinstance(kind, str) or kind not in _PRIORS:
-            refuse(f"must be one of {', '.join(_PRIORS)}", found=kind, at=("kind",))
-        prior = _PRIORS[kind]
-        if prior is BetaBernoulli:
-            return prior.model_validate({key: value[key] for key in value if key != "kind"})
-        unknown = [key for key in value if key not in prior.model_fields]
-        if unknown:
+def _prior_of(value: object) -> PriorTable:
+    """Read a prior, or the table of one, whose `kind` may be left out for beta."""
+    # tables of files first: to find out whether a dict is a model, or a Mapping, is slow
+    if type(value) is not dict:
+        if isinstance(value, PriorTable):
+            return value
+        if not isinstance(value, Mapping):
+            return BetaBernoulli.model_validate(value)
+    kind = value.get("kind", "beta")
+    if not isinstance(kind, str) or kind not in _PRIORS:
+        refuse(f"must be one of {', '.join(_PRIORS)}", found=kind, at=("kind",))
+    prior = _PRIORS[kind]
+    if prior is BetaBernoulli:
+        return prior.model_validate({key: value[key] for key in value if key != "kind"})
+    for key in value:
+        if key not in prior.model_fields:
             rule = f"must be left out: the keys are {', '.join(prior.model_fields)}"
-            refuse(rule, found=value[unknown[0]], at=(unknown[0],))
-        return prior.model_validate(value)
-
-    def __get_pydantic_core_schema__(
-        self, source: object, handler: GetCoreSchemaHandler
-    ) -> CoreSchema:
-        union = handler.generate_schema(AnyPrior)
-        return core_schema.no_info_plain_validator_function(self.check, metadata={"union": union})
-
-    def __get_pydantic_json_schema__(
-        self, core: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> dict[str, Any]:
-        return handler(core["metadata"]["union"])
+            refuse(rule, found=value[key], at=(key,))
+    return prior.model_validate(value)
 
 
-Prior = Annotated[AnyPrior, _OnePrior()]
+# pydantic's own unions tell the errors of every member, or put a tag into the place of an error
+Prior = Annotated[AnyPrior, CheckedAs(_prior_of, AnyPrior)]
 
 # optional fields of arms and rewards: where they belong
 _LEFT_OUT = {
@@ -245,7 +225,7 @@ class Arm(Frozen):
             at = (name,) if name in type(self).model_fields else ("reward", name)
             value = getattr(self if len(at) == 1 else self.reward, name, None)
             if value is not None and name not in self.prior.arm_fields:
-                refuse(rule.format(getattr(self.prior, "kind", "beta")), found=value, at=at)
+                refuse(rule.format(self.prior.kind), found=value, at=at)
         if self.range is not None and not self.range[0] < self.range[1]:
             rule = "must be the lowest and the highest plausible outcome, in this order"
             refuse(rule, found=self.range, at=("range",))
@@ -255,9 +235,8 @@ class Arm(Frozen):
     def _check_priors(self) -> None:
         for name, prior in (self.priors or {}).items():
             if type(prior) is not type(self.prior):
-                kind = getattr(self.prior, "kind", "beta")
-                rule = f"must be of the kind of the arm's prior, {kind}"
-                refuse(rule, found=getattr(prior, "kind", "beta"), at=("priors", name, "kind"))
+                rule = f"must be of the kind of the arm's prior, {self.prior.kind}"
+                refuse(rule, found=prior.kind, at=("priors", name, "kind"))
             prior.check_arm(self)
 
     @property

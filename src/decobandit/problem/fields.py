@@ -109,6 +109,25 @@ class Checked:
         return dict(self.schema)
 
 
+@dataclass(frozen=True, eq=False)
+class CheckedAs:
+    """Annotation of a union: `check` gives the value or refuses it, in the words of one member."""
+
+    check: Callable[[Any], object] = field(repr=False)
+    union: Any
+
+    def __get_pydantic_core_schema__(
+        self, source: object, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        union = handler.generate_schema(self.union)
+        return core_schema.no_info_plain_validator_function(self.check, metadata={"union": union})
+
+    def __get_pydantic_json_schema__(
+        self, core: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> Schema:
+        return handler(core["metadata"]["union"])
+
+
 def is_name(value: object) -> bool:
     """Whether `value` can name an arm: see NAME_RULE."""
     return is_title(value) and value == str(value).strip()
@@ -301,7 +320,8 @@ Windows = Annotated[
 Flag = Annotated[
     bool, allowed_if("must be true or false", lambda x: isinstance(x, bool), type="boolean")
 ]
-StageCount = Annotated[int, whole_number(1, MAX_HORIZON)]
+STAGE_COUNT = whole_number(1, MAX_HORIZON)
+StageCount = Annotated[int, STAGE_COUNT]
 ArmCount = Annotated[int, whole_number(1, MAX_ARMS)]
 
 _NUMBERS = TypeAdapter[tuple[float, ...]](Annotated[tuple[Number, ...], FirstError()])

@@ -21,18 +21,17 @@ from numpy.typing import NDArray
 from pydantic import (
     ConfigDict,
     Field,
-    GetCoreSchemaHandler,
-    GetJsonSchemaHandler,
     SerializerFunctionWrapHandler,
     model_serializer,
     model_validator,
 )
-from pydantic_core import CoreSchema, core_schema
 
 from ..support import Floats, InvalidArgument, look_alike_keys, refuse, shown
 from .arms import Arm
 from .fields import (
     MAX_HORIZON,
+    STAGE_COUNT,
+    CheckedAs,
     FirstError,
     Frozen,
     InvalidProblem,
@@ -188,33 +187,16 @@ class RandomHorizon(Frozen):
         return f"random horizon ({self.law}, {numbers})"
 
 
-class _HorizonOrLaw:
-    """Annotation of a type: a number of stages, or a table of a random number."""
-
-    def __get_pydantic_core_schema__(
-        self, source: object, handler: GetCoreSchemaHandler
-    ) -> CoreSchema:
-        number, law = handler.generate_schema(StageCount), handler.generate_schema(RandomHorizon)
-
-        def check(value: object, stages: Any) -> object:
-            if isinstance(value, RandomHorizon):
-                return value
-            return (
-                RandomHorizon.model_validate(value) if isinstance(value, Mapping) else stages(value)
-            )
-
-        union = core_schema.union_schema([number, law])
-        return core_schema.no_info_wrap_validator_function(check, number, metadata={"union": union})
-
-    def __get_pydantic_json_schema__(
-        self, core: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> dict[str, Any]:
-        return handler(core["metadata"]["union"])
+def _horizon_of(value: object) -> object:
+    if isinstance(value, RandomHorizon):
+        return value
+    is_table = isinstance(value, Mapping)
+    return RandomHorizon.model_validate(value) if is_table else STAGE_COUNT.check(value)
 
 
 HorizonOrLaw = Annotated[
     int | RandomHorizon,
-    _HorizonOrLaw(),
+    CheckedAs(_horizon_of, StageCount | RandomHorizon),
     Field(description="Number of stages, or the law of a random number of them."),
 ]
 
@@ -271,9 +253,8 @@ def check_segments(segments: Sequence[Segment], arms: Sequence[Arm]) -> None:
                 rule = f"must be for segments of the problem: {', '.join(names.values()) or 'none'}"
                 refuse(rule, found=name, at=("arms", position, "priors"))
         if segments and arm.restless:
-            kind = getattr(arm.prior, "kind", None)
             rule = "must not move at rest: a segment counts its own visitors, not stages"
-            refuse(rule, found=kind, at=("arms", position, "prior"))
+            refuse(rule, found=arm.prior.kind, at=("arms", position, "prior"))
 
 
 def visit_probabilities(horizon: int | RandomHorizon, share: float) -> Floats:

@@ -590,8 +590,7 @@ def _check_arms(problem: Problem) -> None:
         if not arm.restless and not isinstance(arm.prior, MarkovArm):
             forms = "chain, states, two-level or normal with drift"
             rule = f"must be {forms}: another arm moves at rest"
-            kind = getattr(arm.prior, "kind", "beta")
-            refuse(rule, found=kind, at=(*at, "prior", "kind"))
+            refuse(rule, found=arm.prior.kind, at=(*at, "prior", "kind"))
         if isinstance(arm.prior, NormalNormal) and np.min(arm.reward.factor) < 0.0:
             rule = "must be zero or more: the arm drifts"
             refuse(rule, found=arm.reward.factor, at=(*at, "reward", "factor"))

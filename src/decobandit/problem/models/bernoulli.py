@@ -37,6 +37,7 @@ class BetaBernoulli(PriorTable):
     """
 
     arm_fields = frozenset({"terminal"})
+    kind: ClassVar[str] = "beta"
     # files and requests may name the kind
     model_config = ConfigDict(json_schema_extra=_with_kind)
 
