@@ -203,7 +203,7 @@ def test_grids_are_above_and_below_the_exact_values(monkeypatch, prior):
     exact = solve(problem, tol=1e-9)
     prices = exact.prices * np.linspace(0.9, 1.1, 7)
     at_prices = OneArmValues(problem, prices).value()
-    monkeypatch.setattr("decobandit.problem.models.two_level.MAX_BELIEFS", 10)
+    monkeypatch.setattr("decobandit.problem.models.bernoulli.MAX_BELIEFS", 10)
     TwoLevelModel.beliefs.cache_clear()
     grid = solve(problem, tol=1e-9, grid=1024)
     on_grid = OneArmValues(problem, prices, grid=1024).value()

@@ -68,25 +68,25 @@ if TYPE_CHECKING:
     from .models.base import rounded as rounded
     from .models.bernoulli import BernoulliModel as BernoulliModel
     from .models.bernoulli import BetaBernoulli as BetaBernoulli
+    from .models.bernoulli import TwoLevel as TwoLevel
+    from .models.bernoulli import TwoLevelModel as TwoLevelModel
     from .models.bernoulli import beta_binomial as beta_binomial
     from .models.categorical import CategoricalModel as CategoricalModel
     from .models.categorical import DirichletCategorical as DirichletCategorical
-    from .models.exponential import ExponentialModel as ExponentialModel
-    from .models.exponential import GammaExponential as GammaExponential
+    from .models.gamma import ExponentialModel as ExponentialModel
+    from .models.gamma import GammaExponential as GammaExponential
+    from .models.gamma import GammaPoisson as GammaPoisson
+    from .models.gamma import PoissonModel as PoissonModel
     from .models.markov import Chain as Chain
     from .models.markov import MarkovArm as MarkovArm
     from .models.markov import MarkovModel as MarkovModel
     from .models.markov import MarkovState as MarkovState
     from .models.normal import DriftModel as DriftModel
+    from .models.normal import NormalGamma as NormalGamma
+    from .models.normal import NormalGammaModel as NormalGammaModel
     from .models.normal import NormalModel as NormalModel
     from .models.normal import NormalNormal as NormalNormal
     from .models.normal import normal_excess as normal_excess
-    from .models.normal_gamma import NormalGamma as NormalGamma
-    from .models.normal_gamma import NormalGammaModel as NormalGammaModel
-    from .models.poisson import GammaPoisson as GammaPoisson
-    from .models.poisson import PoissonModel as PoissonModel
-    from .models.two_level import TwoLevel as TwoLevel
-    from .models.two_level import TwoLevelModel as TwoLevelModel
     from .outcomes import OutcomeColumns as OutcomeColumns
     from .outcomes import read_outcomes as read_outcomes
     from .outcomes import read_tallies as read_tallies

@@ -31,14 +31,11 @@ from .fields import (
     Windows,
 )
 from .models.base import ArmModel, PriorTable
-from .models.bernoulli import BetaBernoulli
+from .models.bernoulli import BetaBernoulli, TwoLevel
 from .models.categorical import DirichletCategorical
-from .models.exponential import GammaExponential
+from .models.gamma import GammaExponential, GammaPoisson
 from .models.markov import Chain, MarkovArm
-from .models.normal import NormalNormal
-from .models.normal_gamma import NormalGamma
-from .models.poisson import GammaPoisson
-from .models.two_level import TwoLevel
+from .models.normal import NormalGamma, NormalNormal
 
 # an outcome model is registered here: `kind` in files is that of its prior
 AnyPrior = (
