@@ -208,7 +208,7 @@ class Arm(Frozen):
     def is_available(self, horizon: int) -> NDArray[np.bool_]:
         """Whether the arm can be pulled at each stage, (horizon,)."""
         inside = np.zeros(horizon, np.bool_)
-        for first, end in self.available or [(0, horizon)]:
+        for first, end in ((0, horizon),) if self.available is None else self.available:
             inside[first:end] = True
         return inside
 
