@@ -116,19 +116,19 @@ if TYPE_CHECKING:
     from .ties import tie_rule as tie_rule
     from .ties import tie_tolerance as tie_tolerance
     from .ties import tied_arms as tied_arms
-    from .truth import Given as Given
-    from .truth import KindTruth as KindTruth
-    from .truth import Truth as Truth
-    from .truth import check_kind_truth as check_kind_truth
-    from .truth import described_truth as described_truth
-    from .truth import plain_truth as plain_truth
-    from .truth import true_means as true_means
-    from .truth import true_problem as true_problem
-    from .truth import truth_of as truth_of
-    from .truth import truth_text as truth_text
+    from .variants import Given as Given
+    from .variants import KindTruth as KindTruth
+    from .variants import Truth as Truth
+    from .variants import check_kind_truth as check_kind_truth
+    from .variants import described_truth as described_truth
+    from .variants import plain_truth as plain_truth
     from .variants import remaining_problem as remaining_problem
     from .variants import stages_kept as stages_kept
     from .variants import thinned as thinned
+    from .variants import true_means as true_means
+    from .variants import true_problem as true_problem
+    from .variants import truth_of as truth_of
+    from .variants import truth_text as truth_text
     from .variants import with_history as with_history
 
 __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

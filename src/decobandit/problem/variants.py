@@ -1,4 +1,4 @@
-"""Problems made from a problem: learnt priors, a later stage, fewer stages, units as pulls.
+"""Problems made from a problem: learnt priors, a later stage, fewer stages; true parameters.
 
 Earlier outcomes by segment are shrunk towards all of them: empirical Bayes for one arm.
 The means of an arm in the segments are taken to be draws from one common prior, worth kappa
@@ -18,14 +18,19 @@ kappa is small and only its own count.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from numbers import Real
+from typing import Any
 
 import numpy as np
 
 from ..support import Floats, Ints, InvalidArgument, shown
-from .arms import Arm, Reward, model_of
+from .arms import Arm, Prior, Reward, model_of
+from .fields import MAX_HORIZON
 from .model import Problem, check_problem
+from .models.base import Stats
+from .models.categorical import DirichletCategorical
+from .models.markov import MarkovArm
 from .states import State, States
 
 MIN_STRENGTH = 1e-3  # outcomes
@@ -162,15 +167,13 @@ def with_history(
             continue
         try:
             rows = shrunk_stats(arm, stats) if names else stats
-            priors = [
-                model_of(part.arms[k]).posterior(float(discount) * row)
-                for part, row in zip(parts, rows, strict=True)
-            ]
+            pairs = zip(parts, float(discount) * rows, strict=True)
+            priors = [model_of(part.arms[k]).posterior(row) for part, row in pairs]
         except ValueError as error:
             raise InvalidArgument(f"{arm.name}: {error}") from None
-        changes = (
-            {"priors": dict(zip(names, priors, strict=True))} if names else {"prior": priors[0]}
-        )
+        changes: dict[str, Any] = {"prior": priors[0]}
+        if names:
+            changes = {"priors": dict(zip(names, priors, strict=True))}
         arms.append(arm.model_copy(update=changes))
     return problem.model_copy(update={"arms": arms})
 
@@ -200,10 +203,8 @@ def remaining_problem(
     horizon = problem.horizon - stage if law is None else law.part(slice(stage, None))
     left: dict[str, object] = {"arms": arms, "horizon": horizon}
     if problem.resources is not None:
-        left["resources"] = {
-            name: amount[stage:] if isinstance(amount, tuple) else amount
-            for name, amount in problem.resources.items()
-        }
+        later = slice(stage, None)
+        left["resources"] = {name: _at(x, later) for name, x in problem.resources.items()}
     if problem.budget is not None:
         if money is None:
             money = float(States.of(problem, [state]).left[0])
@@ -213,21 +214,20 @@ def remaining_problem(
 
 def _with_rewards(arm: Arm, stages: slice | Ints, horizon: int) -> Arm:
     """Return the arm with the rewards and windows of some stages."""
-    reward = arm.reward
+    reward, windows = arm.reward, arm.available
     fields = {name: getattr(reward, name) for name in reward.keys}
-    for name in reward.per_stage:
-        if isinstance(fields[name], tuple):
-            fields[name] = tuple(np.array(fields[name])[stages].tolist())
-    windows = arm.available
+    fields |= {name: _at(fields[name], stages) for name in reward.per_stage}
     if windows is not None:
         inside = arm.is_available(horizon)[stages].astype(int)
         edges = np.flatnonzero(np.diff(inside, prepend=0, append=0))
         windows = tuple((int(first), int(end)) for first, end in edges.reshape(-1, 2))
-    cost = arm.cost
-    if isinstance(cost, tuple):
-        cost = tuple(np.array(cost)[stages].tolist())
-    own = {"reward": Reward(**fields), "available": windows, "cost": cost}
+    own = {"reward": Reward(**fields), "available": windows, "cost": _at(arm.cost, stages)}
     return arm.model_copy(update=own)
+
+
+def _at(value: Any, stages: slice | Ints) -> Any:
+    """Return the numbers of some stages, or the one number of all."""
+    return tuple(np.array(value)[stages].tolist()) if isinstance(value, tuple) else value
 
 
 def stages_kept(horizon: int, number: int) -> Ints:
@@ -245,3 +245,124 @@ def thinned(problem: Problem, number: int) -> Problem:
     law = problem.random_horizon
     horizon = number if law is None else law.part(stages)
     return problem.model_copy(update={"horizon": horizon, "arms": arms})
+
+
+# -- the truth of a simulation or scenario -------------------------------------------------------
+
+Truth = tuple[float, ...]  # (arms,)
+KindTruth = tuple[Stats, ...]  # (arms,) parameters, as the model of each arm has them
+Given = Sequence[float | Sequence[float] | str]  # as user input has the truth of all arms
+
+
+def check_kind_truth(truth: Given, problem: Problem) -> KindTruth:
+    """Return the checked true parameters of all arms, as the model of each has them."""
+    if isinstance(truth, str) or not isinstance(truth, Iterable):
+        raise InvalidArgument(
+            f"truth: {shown(truth)} is not allowed; must be a list, one per arm", field="truth"
+        )
+    values = list(truth)
+    if len(values) != problem.n_arms:
+        raise InvalidArgument(
+            f"truth: {len(values)} given; must be {problem.n_arms}, one per arm", field="truth"
+        )
+    parameters = []
+    for arm, group, value in zip(problem.arms, problem.arm_groups, values, strict=True):
+        try:
+            parameters.append(group.model.format.read_truth(value))
+        except ValueError as error:
+            raise InvalidArgument(f"truth of {arm.name}: {error}", field="truth") from None
+    return tuple(parameters)
+
+
+def truth_of(truth: Given, problem: Problem) -> Any:
+    """Return success probabilities (arms,) of a binary problem, or the parameters of all arms."""
+    parameters = check_kind_truth(truth, problem)
+    return tuple(p for (p,) in parameters) if problem.is_binary else parameters
+
+
+def plain_truth(truth: KindTruth) -> list[float | list[float] | None]:
+    """Return the truth as files have it: numbers, probabilities of classes, None of Markov arms."""
+    return [one[0] if len(one) == 1 else list(one) or None for one in truth]
+
+
+def truth_text(parameters: float | Sequence[float] | str | None) -> str:
+    """Return the truth of one arm as `--truth` reads it."""
+    if parameters is None or isinstance(parameters, str):
+        return "-"
+    numbers = parameters if isinstance(parameters, Sequence) else [parameters]
+    return "+".join(f"{p:g}" for p in numbers)
+
+
+def described_truth(problem: Problem, truth: Given) -> list[str]:
+    """Describe the truth of every arm: several parameters with their mean."""
+    parameters = check_kind_truth(truth, problem)
+    texts = [truth_text(one) for one in plain_truth(parameters)]
+    means = true_means(problem, parameters)
+    if means is None:
+        return texts
+    arms = zip(texts, means, parameters, strict=True)
+    return [f"{text}, mean {mean:.4g}" if len(p) > 1 else text for text, mean, p in arms]
+
+
+def true_means(problem: Problem, truth: KindTruth) -> list[float] | None:
+    """Return the expected outcome of every arm; None for Markov arms."""
+    if not all(truth):
+        return None
+    pairs = zip(problem.arm_groups, truth, strict=True)
+    return [float(group.model.mean_at(np.array(parameters))) for group, parameters in pairs]
+
+
+def true_problem(
+    problem: Problem, truth_prior: Prior | Sequence[Prior] | None, true_horizon: int | None
+) -> Problem:
+    """Return the true problem, whose priors or horizon differ from what policies believe."""
+    horizon = problem.horizon if true_horizon is None else true_horizon
+    if not 1 <= horizon <= MAX_HORIZON:
+        raise InvalidArgument(
+            f"true_horizon: {horizon} is not allowed; must be 1 to {MAX_HORIZON}",
+            field="true_horizon",
+        )
+    if horizon != problem.horizon:
+        _refuse_other_horizon(problem)
+    stages = {} if true_horizon is None else {"horizon": horizon}
+    if truth_prior is None:
+        return problem.model_copy(update=stages)
+    one = not isinstance(truth_prior, Sequence)
+    priors: list[Any] = [truth_prior] * problem.n_arms if one else list(truth_prior)
+    if len(priors) != problem.n_arms:
+        raise InvalidArgument(
+            f"truth_prior: {len(priors)} given; must be one, or one per arm", field="truth_prior"
+        )
+    arms = []
+    for arm, prior in zip(problem.arms, priors, strict=True):
+        if not _same_outcomes(arm.prior, prior):
+            raise InvalidArgument(
+                f"truth_prior: {prior} is not allowed; must be a prior as arm {arm.name!r} has, "
+                f"{arm.prior}, with other numbers",
+                field="truth_prior",
+            )
+        arms.append(arm.model_copy(update={"prior": prior}))
+    return problem.model_copy(update={"arms": tuple(arms)} | stages)
+
+
+def _same_outcomes(prior: Prior, other: Prior) -> bool:
+    """Whether two priors are of the same outcomes, and of parameters that can differ."""
+    if isinstance(prior, DirichletCategorical) and isinstance(other, DirichletCategorical):
+        return len(prior.counts) == len(other.counts)
+    return type(prior) is type(other) and not isinstance(prior, MarkovArm)
+
+
+def _refuse_other_horizon(problem: Problem) -> None:
+    listed = any(
+        isinstance(reward, tuple)
+        for arm in problem.arms
+        for reward in (getattr(arm.reward, name) for name in arm.reward.per_stage)
+    )
+    last = problem.terminal is not None or any(arm.terminal is not None for arm in problem.arms)
+    if listed or last:
+        what = "rewards listed stage by stage" if listed else "a last reward after the horizon"
+        raise InvalidArgument(
+            f"true_horizon: the problem has {what}; what happens at another horizon is known only "
+            "for constant rewards without a last one",
+            field="true_horizon",
+        )
