@@ -2,10 +2,10 @@
 
 Imports `support`.
 
-What it may contain: `model.py`, `arms.py`, `design_model.py`; allowed values `fields.py`. Outcome
-models with their priors and formats: `models/`. As tables and text:
-`problem_files.py`. Outcomes: `states.py`, from data `outcomes.py`.
-Problems made from a problem: `variants.py`, `horizon.py`. Ties: `ties.py`.
+What it may contain: `model.py`, `arms.py`, `horizon.py`, `design_model.py`; tables and types of
+fields `fields.py`. Outcome models with their priors and formats: `models/`. As files:
+`problem_files.py`. Outcomes: `states.py`, from data `outcomes.py`. Problems made from a problem, and
+true parameters: `variants.py`. Ties: `ties.py`.
 """
 
 from typing import TYPE_CHECKING
