@@ -4,8 +4,8 @@ Imports `support`.
 
 What it may contain: `model.py`, `arms.py`, `horizon.py`, `design_model.py`; tables and types of
 fields `fields.py`. Outcome models with their priors and formats: `models/`. As files:
-`problem_files.py`. Outcomes: `states.py`, from data `outcomes.py`. Problems made from a problem, and
-true parameters: `variants.py`. Ties: `ties.py`.
+`problem_files.py`. Outcomes: `states.py`, from data `outcomes.py`. Problems made from a problem,
+and true parameters: `variants.py`. Ties: `ties.py`.
 """
 
 from typing import TYPE_CHECKING
