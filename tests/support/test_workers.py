@@ -22,7 +22,7 @@ from decobandit.policies import (
     CalibratedPolicy,
     KlUcbPolicy,
     OptimalPolicy,
-    posterior_bounds,
+    upper_bounds,
 )
 from decobandit.prices import band_market as market_module
 from decobandit.prices import dual_value, solve
@@ -68,7 +68,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     monkeypatch.setattr(joint_sweep, "SMALL_LEVEL", 0)
     monkeypatch.setattr(joint_sweep, "SHORT_HORIZON", 0)
     monkeypatch.setattr(market_module, "STATES_IN_STEP", 1)
-    monkeypatch.setattr(posterior_bounds, "STATES_PER_THREAD", 16)
+    monkeypatch.setattr(upper_bounds, "STATES_PER_THREAD", 16)
     return sizes
 
 
@@ -96,8 +96,8 @@ def a_curve(number: int | None) -> object:
     def root(a: Any, b: Any, v: float, out: Any) -> None:
         out[:] = v
 
-    same = posterior_bounds.Curve(np.arange(1.0, 41.0), root, lambda n, g: (n, g), workers=number)
-    return same.at(30)
+    with limited_workers(number):
+        return upper_bounds.Curve(np.arange(1.0, 41.0), root, lambda n, g: (n, g)).at(30)
 
 
 def tabled(number: int | None) -> object:

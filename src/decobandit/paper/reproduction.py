@@ -9,7 +9,7 @@ from pathlib import Path
 from ..figures import save_figure
 from ..figures.charts import dark_name, small_png
 from ..studies import csv_text
-from ..support import Report, obeys_workers, silent, write_whole
+from ..support import Report, silent, write_whole
 from . import batches, designs, figure2, figure3, figure4, restless, table1, values
 from .experiments import Part, Verdict, reproduction_page
 
@@ -46,14 +46,8 @@ class Reproduction:
         return {"scale": self.scale, "page": str(self.page), **rows, "claims": claims}
 
 
-@obeys_workers
 def reproduce(
-    parts: Sequence[str],
-    scale: str,
-    folder: Path,
-    progress: Report | None = None,
-    *,
-    workers: int | None = None,
+    parts: Sequence[str], scale: str, folder: Path, progress: Report | None = None
 ) -> Reproduction:
     """Compute the parts, keep cells in `folder`/cells, write data, figures and `report.html`."""
     done: dict[str, Part] = {}
@@ -64,8 +58,7 @@ def reproduce(
     reproduction = Reproduction(scale, folder / "report.html", done)
     sections = [part.section for part in done.values()]
     command = f"deco reproduce {' '.join(parts)} --scale {scale}"
-    page = reproduction_page(command, sections, reproduction.verdicts)
-    write_whole(reproduction.page, page)
+    write_whole(reproduction.page, reproduction_page(command, sections, reproduction.verdicts))
     return reproduction
 
 

@@ -8,12 +8,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar, cast
+from typing import ParamSpec, Self, TypeVar, cast
 
 from .records import doc, record_class
-
-if TYPE_CHECKING:
-    from rich.progress import Progress as Bars
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -100,7 +97,21 @@ def show_progress() -> Iterator[Report | None]:
     if not sys.stderr.isatty():
         yield None
         return
-    bars = _bars()
+    from rich.console import Console
+    from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bars
+    from rich.table import Column
+
+    bars = Bars(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=10),
+        TaskProgressColumn(),
+        TimeRemainingColumn(),
+        # wraps: a terminal of 80 columns is to show the gap too
+        TextColumn("{task.fields[note]}", markup=False, table_column=Column()),
+        console=Console(stderr=True),
+        transient=True,
+    )
     task = bars.add_task("", total=None, start=False, note="")
     began = time.monotonic()
 
@@ -121,21 +132,3 @@ def show_progress() -> Iterator[Report | None]:
         yield report
     finally:
         bars.stop()
-
-
-def _bars() -> Bars:
-    from rich.console import Console
-    from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bars
-    from rich.table import Column
-
-    return Bars(
-        TextColumn("{task.description}", markup=False),
-        BarColumn(bar_width=10),
-        TaskProgressColumn(),
-        TimeRemainingColumn(),
-        # wraps: a terminal of 80 columns is to show the gap too
-        TextColumn("{task.fields[note]}", markup=False, table_column=Column()),
-        console=Console(stderr=True),
-        transient=True,
-    )

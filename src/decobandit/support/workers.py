@@ -171,15 +171,14 @@ def heed_interrupt() -> None:
         raise KeyboardInterrupt
 
 
-def _join(stopped: Event) -> None:
-    """Prepare a thread of a pool: no threads of its own, and when to end."""
-    _allowed.set(1)
-    _stopped.set(stopped)
-
-
 def _threads(workers: int, stopped: Event) -> ThreadPoolExecutor:
     """Start compute threads; nothing else does."""
-    return ThreadPoolExecutor(workers, "decobandit", initializer=_join, initargs=(stopped,))
+
+    def join() -> None:  # no threads of its own, and when to end
+        _allowed.set(1)
+        _stopped.set(stopped)
+
+    return ThreadPoolExecutor(workers, "decobandit", initializer=join)
 
 
 PAUSE = 0.002  # seconds until an interrupt that came at a bad moment is raised again
