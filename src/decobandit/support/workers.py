@@ -96,13 +96,12 @@ class Pool:
 
     def map_told(self, what: str, work: Callable[[S], T], items: Sequence[S]) -> list[T]:
         """Return work(item) of every item and report how many are done."""
-
-        def told(item: S, step: Callable[[int], None]) -> T:
-            result = work(item)
-            step(1)
-            return result
-
-        return self.map_in_steps(what, told, items, len(items))
+        tell(Progress(what, 0, len(items)))
+        results: list[T] = []
+        for result in self.each(work, items):
+            results.append(result)
+            tell(Progress(what, len(results), len(items)))
+        return results
 
     def map_in_steps(
         self,
