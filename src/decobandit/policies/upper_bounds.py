@@ -201,9 +201,7 @@ class UpperBoundPolicy(LevelPolicy):
         """Width of the bonus of arms with n pulls, n at least 1, for outcomes of range 1."""
         raise NotImplementedError
 
-    def bound(
-        self, model: ArmModel, stage: int, n: Floats, mean: Floats, variance: Floats
-    ) -> Floats:
+    def bound(self, model: ArmModel, stage: int, n: Floats, mean: Floats, var: Floats) -> Floats:
         """Upper bound on the mean of arms with n > 0 outcomes of this mean and variance."""
         reach = hoeffding_range(model)
         assert reach is not None
@@ -227,10 +225,8 @@ class UpperBoundPolicy(LevelPolicy):
     ) -> Floats:
         """Index of states by the bounds of those with pulls; arms never pulled come first."""
         model = self.problem.groups[group].model
-        top = (
-            UNPULLED_MEAN if model.counts_good else UNPULLED_MEAN * max(1.0, *map(abs, model.usual))
-        )
-        x = np.full(pulled.shape, top)
+        usual = (1.0,) if model.counts_good else (1.0, *map(abs, model.usual))
+        x = np.full(pulled.shape, UNPULLED_MEAN * max(usual))
         x[pulled] = bounds
         return self.reward_of(stage, group, x)
 
@@ -242,15 +238,12 @@ class UpperBoundPolicy(LevelPolicy):
         single = self.problem.single_binary and self.problem.pulls_per_stage == 1
         return is_bonus and single and self.equal_rewards
 
-    @cached_property
-    def _widths(self) -> Floats:
-        return np.append(0.0, self.width(np.arange(1.0, self.problem.horizon + 1.0)))
-
     def play(self, episodes: Episodes, first: int, last: int, rng: np.random.Generator) -> None:
         levels = np.array([self.level(stage) for stage in range(first, last)])
         tolerance = self._tolerance / float(self._factor[0, first])
+        widths = np.append(0.0, self.width(np.arange(1.0, self.problem.horizon + 1.0)))  # by pulls
         rule = TIE_SIGNS[self.ties]
-        play_bounds(episodes, levels, self._widths, UNPULLED_MEAN, tolerance, *rule, rng)
+        play_bounds(episodes, levels, widths, UNPULLED_MEAN, tolerance, *rule, rng)
 
 
 class Ucb1Policy(UpperBoundPolicy):
@@ -284,13 +277,11 @@ class UcbTunedPolicy(UpperBoundPolicy):
     symmetric = True
     requires = (unknown_means, partial(_range_of_outcomes, bounded=True), rising_rewards)
 
-    def bound(
-        self, model: ArmModel, stage: int, n: Floats, mean: Floats, variance: Floats
-    ) -> Floats:
+    def bound(self, model: ArmModel, stage: int, n: Floats, mean: Floats, var: Floats) -> Floats:
         reach, log_t = hoeffding_range(model), self.log_clock(stage)
         if not reach:
             return mean
-        v = np.minimum(0.25, variance / reach**2 + np.sqrt(2.0 * log_t / n))
+        v = np.minimum(0.25, var / reach**2 + np.sqrt(2.0 * log_t / n))
         return np.asarray(mean + reach * np.sqrt(log_t / n * v), dtype=np.float64)
 
 
@@ -301,9 +292,7 @@ class KlUcbPolicy(UpperBoundPolicy):
     symmetric = True
     requires = (unknown_means, known_variances, rising_rewards)
 
-    def bound(
-        self, model: ArmModel, stage: int, n: Floats, mean: Floats, variance: Floats
-    ) -> Floats:
+    def bound(self, model: ArmModel, stage: int, n: Floats, mean: Floats, var: Floats) -> Floats:
         level = float(self.levels[stage])
         if (bound := model.kl_bound(n, mean, level)) is not None:
             return bound
