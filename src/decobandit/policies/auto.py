@@ -26,7 +26,7 @@ from contextlib import suppress
 import numpy as np
 
 from ..joint import count_states
-from ..problem import Problem, State
+from ..problem import State
 from .allocation import Random
 from .base import Context, Policy
 from .calibrated import best_on_draws, exact_value
@@ -94,16 +94,10 @@ def _candidates(context: Context) -> tuple[str, ...]:
     if all(last is None for last in (problem.terminal, *(g.terminal for g in problem.groups))):
         return (first,)
     most = OPTIMUM_STATES if binary else OPTIMUM_STATES_NON_BINARY
-    if not context.under_rules and _optimum_is_small(problem, most):
-        return ("optimal",)
+    with suppress(ValueError):  # infinitely many outcomes
+        if not context.under_rules and count_states(problem)[0] <= most:
+            return ("optimal",)
     return (first, "knowledge-gradient")
-
-
-def _optimum_is_small(problem: Problem, most: int) -> bool:
-    try:
-        return count_states(problem)[0] <= most
-    except ValueError:  # infinitely many outcomes
-        return False
 
 
 def _best(policies: Sequence[Policy]) -> Policy:

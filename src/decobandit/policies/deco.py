@@ -409,13 +409,13 @@ class RepricedDecoPolicy(DecoPolicy):
         moving = np.arange(len(where))
         while moving.size:
             around = self._neighbours(place[moving])
-            for code in np.unique(around[around >= 0]).tolist():
+            for code in np.unique(around).tolist():
                 wanted = moving[np.any(around == code, axis=1)]
                 wanted = wanted[np.isnan(phi[wanted, code])]
                 if wanted.size:
                     phi[wanted, code] = self._phi(code, stage, parts, where[wanted])
-            around_phi = np.where(around >= 0, phi[moving[:, None], np.maximum(around, 0)], np.inf)
-            best = around[np.arange(moving.size), around_phi.argmin(axis=1)]
+            least = phi[moving[:, None], around].argmin(axis=1)
+            best = around[np.arange(moving.size), least]
             changes = best != place[moving]
             place[moving] = best
             moving = moving[changes]
@@ -429,20 +429,17 @@ class RepricedDecoPolicy(DecoPolicy):
 
     def _phi(self, code: int, stage: int, parts: Sequence[Floats], where: Ints) -> Floats:
         """Evaluate the dual function of the remaining stages in the episodes of `where`."""
-        relaxation = self._values_at(code)
-
-        values = values_of_arms(self.problem, parts, partial(relaxation.values_of, stage))
+        lookup = partial(self._values_at(code).values_of, stage)
+        values = values_of_arms(self.problem, parts, lookup)
         left = self.problem.pulls[stage:] @ self.family[code, stage:]
         return np.asarray(values[where].sum(axis=1) + float(left))
 
     def _neighbours(self, codes: Ints) -> Ints:
-        """Return a member and its neighbours on the grid, (codes, 9); -1 outside the grid."""
-        rows, columns = self._shape
-        i, j = np.divmod(codes, columns)
+        """Return a member and its neighbours on the grid, (codes, 9); at its ends some twice."""
+        (rows, columns), (i, j) = self._shape, np.divmod(codes, self._shape[1])
         step = np.array([(0, 0)] + [(a, b) for a in (-1, 0, 1) for b in (-1, 0, 1) if a or b])
-        ni, nj = i[:, None] + step[:, 0], j[:, None] + step[:, 1]
-        inside = (ni >= 0) & (ni < rows) & (nj >= 0) & (nj < columns)
-        return np.where(inside, ni * columns + nj, -1)
+        near_i = (i[:, None] + step[:, 0]).clip(0, rows - 1)
+        return np.asarray(near_i * columns + (j[:, None] + step[:, 1]).clip(0, columns - 1))
 
 
 def _bytes(relaxation: OneArmValues) -> int:
