@@ -13,25 +13,16 @@ For independent X_k with distribution functions F_k and densities f_k, A = prod_
 
 for normal X_k, by the heat equation in v_k.
 
-Units of a stage given to arms, in many episodes at once.
+Units of a stage given to arms, in many episodes at once; or drawn by looking forward: the arm that
+an index would take at a drawn position.
 
-Notations
-    E, K, A     episodes; arms; units of a stage
-    S           different states of single arms
+    A, S                    units of a stage; different states of single arms
     where (E, K)            state of every arm
     values (S, A + 1)       what 0 .. A units are worth in a state
-    index (S, A)            index of the first, second, .. unit in a state
+    index (S, A)            index of the first, second, .. unit in a state; by looking forward
+                            (groups, states), of a state (n, g) at n (n + 1) / 2 + g
     given (E, K)            units of every arm
-
-Units of a batch drawn by looking forward: the arm that an index would take at a drawn position.
-
-Notations
-    E, K        episodes; arms
-    index (groups, states)   of a state (n, g) at n (n + 1) / 2 + g
-    alpha, beta (K,)         priors
-    pulls, good (E, K)       known outcomes
-    allowed (E, K)           arms that may be given some
-    given (E, K)             units of every arm
+    alpha, beta (K,); pulls, good, allowed (E, K)   priors; known outcomes; arms that may get some
 """
 
 import math
