@@ -206,6 +206,11 @@ class IndexPolicy(Policy):
         pulls = self.problem.pulls_per_stage if self.batches else 1
         return pulls * np.asarray(stage, dtype=np.float64)
 
+    @cached_property
+    def levels(self) -> Floats:
+        """log(t+1) of all stages, (horizon,): levels of bounds that are exceeded more rarely."""
+        return np.log1p(self.clock(np.arange(self.problem.horizon)))
+
     # -- tables of binary outcomes ------------------------------------------------------------
 
     @property

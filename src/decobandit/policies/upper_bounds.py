@@ -175,16 +175,7 @@ def _range_of_outcomes(problem: Problem, *, bounded: bool) -> str | None:
     return None
 
 
-class LevelPolicy(IndexPolicy):
-    """Pulls the largest index, which in every state grows with the level of the stage."""
-
-    @cached_property
-    def levels(self) -> Floats:
-        """Levels log(t+1) of all stages, (horizon,); of OGI, log(gamma / (1 - gamma))."""
-        return np.log1p(self.clock(np.arange(self.problem.horizon)))
-
-
-class UpperBoundPolicy(LevelPolicy):
+class UpperBoundPolicy(IndexPolicy):
     """Pulls the largest upper bound on the reward."""
 
     requires: ClassVar[tuple[Requirement, ...]] = (
@@ -330,10 +321,16 @@ def observed(model: ArmModel, stats: Floats) -> tuple[Floats, Floats]:
 # -- of the posterior ----------------------------------------------------------------------------
 
 
-class PosteriorRootPolicy(LevelPolicy):
-    """Index of binary arms that is a root in the posterior of the outcome that earns more."""
+class OgiPolicy(IndexPolicy):
+    """Pulls the largest optimistic Gittins index, a root in the posterior of binary arms.
 
-    solve: ClassVar[Any]  # a `Solve`: finds the root at the level of a stage
+    Of the posterior of the outcome that earns more. Another policy may have roots of its own.
+    """
+
+    name = "ogi"
+    symmetric = True
+    requires: ClassVar[tuple[Requirement, ...]] = (binary_outcomes, steady_rewards)
+    solve: ClassVar[Any] = staticmethod(optimistic_roots)  # a `Solve`: finds it at a stage's level
 
     def index(self, stage: int, group: int, stats: Floats) -> Floats:
         at, flat = self.compared(stage), stats.reshape(-1, 2)
@@ -371,7 +368,7 @@ class PosteriorRootPolicy(LevelPolicy):
         return self._curves[key]
 
 
-class BayesUcbPolicy(PosteriorRootPolicy):
+class BayesUcbPolicy(OgiPolicy):
     """Pulls the largest upper quantile."""
 
     name = "bayes-ucb"
@@ -391,12 +388,3 @@ class BayesUcbPolicy(PosteriorRootPolicy):
         else:
             mean = arms.model.quantile(stats, 1.0 - tail if rising else tail)
         return self.reward_of(stage, group, mean)
-
-
-class OgiPolicy(PosteriorRootPolicy):
-    """Pulls the largest optimistic Gittins index."""
-
-    name = "ogi"
-    symmetric = True
-    requires = (binary_outcomes, steady_rewards)
-    solve = staticmethod(optimistic_roots)
