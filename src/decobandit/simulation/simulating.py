@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from numbers import Integral
 from typing import Any, TypedDict, Unpack
@@ -133,8 +133,10 @@ def simulate(
         true_horizon=true_horizon,
     )
     context = Context(problem, tol=tol, ties=tie_rule(ties), fixed_solution=solution)
-    wanted = [policies] if isinstance(policies, str | Policy) else list(policies)
-    players = _players(context, wanted)
+    wanted: Any = policies
+    if isinstance(policies, str | Policy) or not isinstance(policies, Iterable):
+        wanted = [policies]
+    players = _players(context, list(wanted))
     world = World(actual, draws=draws, per_draw=per_draw, seed=seed, truth=true_values)
     believed = true_values is None and actual == problem
     gap = _gap_terms(context, bound) if believed else None
