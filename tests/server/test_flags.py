@@ -287,7 +287,7 @@ def test_the_probability_of_thompson_is_that_the_arm_is_the_best(site: Site) -> 
     draws = np.random.default_rng(0)
     means = [
         draws.beta(1 + good, 1 + bad, 200_000)
-        for good, bad in zip(ledger.good, ledger.bad, strict=True)
+        for good, bad in zip(ledger.known.good, ledger.known.bad, strict=True)
     ]
     first = float(np.mean(means[0] > means[1]))
     for slot in slots:

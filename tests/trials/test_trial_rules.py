@@ -79,7 +79,7 @@ def test_rules_of_no_effect_are_refused_but_a_trial_on_record_goes_on(
     with refused("bad_request", "design"):
         new(tmp_path, late)
     with monkeypatch.context() as earlier:  # a version that let it pass
-        earlier.setattr(Rules, "_not_meant", lambda rules, problem: ())
+        earlier.setattr(Rules, "check", Rules.check_possible)
         new(tmp_path, late)
     again = open_trial("ward", db=tmp_path / "trials.db")
     assert sum(play(again, {"arm-1": 1, "arm-2": 0, "arm-3": 0}, 60).values()) == 60
