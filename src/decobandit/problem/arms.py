@@ -217,6 +217,9 @@ class Arm(Frozen):
         if self.cost is not None and np.min(self.cost, initial=0.0) < 0.0:
             refuse("must be zero or more", found=self.cost, at=("cost",))
         self._check_priors()
+        usual = (self.noise_sd, self.drift_sd, self.range) == (None, None, None)
+        if type(self.prior) is BetaBernoulli and self.reward.keys is OUTCOME_KEYS and usual:
+            return self
         _check_reward(self)
         for name, rule in _LEFT_OUT.items():
             at = (name,) if name in type(self).model_fields else ("reward", name)

@@ -557,16 +557,17 @@ def _check_lengths(problem: Problem) -> None:
     rule = f"must be one number, or a list of {problem.horizon}: one per stage"
     if problem.segments:
         rule = f"must be one number: {_OWN_CLOCK}"
-    values: list[tuple[Place, object]] = [
-        (("resources", name), amount) for name, amount in (problem.resources or {}).items()
-    ]
-    for position, arm in enumerate(problem.arms):
-        values.append((("arms", position, "cost"), arm.cost))
-        for key in arm.reward.per_stage:
-            values.append((("arms", position, "reward", key), getattr(arm.reward, key)))
-    for place, value in values:
+
+    def check(value: object, *place: int | str) -> None:
         if isinstance(value, tuple) and (problem.segments or len(value) != problem.horizon):
             refuse(rule, found=value, at=place)
+
+    for name, amount in (problem.resources or {}).items():
+        check(amount, "resources", name)
+    for position, arm in enumerate(problem.arms):
+        check(arm.cost, "arms", position, "cost")
+        for key in arm.reward.per_stage:
+            check(getattr(arm.reward, key), "arms", position, "reward", key)
 
 
 def _check_arms(problem: Problem) -> None:
