@@ -11,7 +11,6 @@ from scipy.special import betainc
 
 from decobandit.joint import optimum
 from decobandit.policies import GreedyPolicy, IndexPolicy, KlUcbPolicy, Policy
-from decobandit.policies.kernels.index_roots import optimistic_indices
 from decobandit.policies.simple import EqualPolicy, ExploreThenCommitPolicy
 from decobandit.policies.upper_bounds import (
     BayesUcbPolicy,
@@ -19,6 +18,7 @@ from decobandit.policies.upper_bounds import (
     OgiPolicy,
     Ucb1Policy,
     UcbTunedPolicy,
+    optimistic_roots,
 )
 from decobandit.problem import Arm, BetaBernoulli, Problem, Reward, State
 from decobandit.problem.kernels.layout import slab_size
@@ -175,7 +175,7 @@ def test_bayes_ucb_index_is_exceeded_with_the_given_chance(problem: Problem) -> 
 
 def optimistic_index(a: np.ndarray, b: np.ndarray, gamma: float) -> np.ndarray:
     out = np.empty((a.size, 3))
-    optimistic_indices(a, b, math.log(gamma / (1 - gamma)), out)
+    optimistic_roots(a, b, math.log(gamma / (1 - gamma)), out)
     return out[:, 0]
 
 
