@@ -57,7 +57,7 @@ class PublicKey:
 
     @property
     def text(self) -> str:
-        """Text of the key: ACCESS_LOG+HASH+BASE64."""
+        """Text of the key: NAME+HASH+BASE64."""
         return f"{self.name}+{self.hash.hex()}+{_encoded(ED25519 + self.data)}"
 
     @classmethod
@@ -144,7 +144,7 @@ class PrivateKey:
 
 
 def _read_key(text: str, what: str) -> tuple[str, bytes, str]:
-    """Parse ACCESS_LOG+HASH+BASE64: name, key, hash."""
+    """Parse NAME+HASH+BASE64: name, key, hash."""
     match = _KEY.fullmatch(text)
     data = b"" if match is None else _decoded(match[3])
     if match is None or data[:1] != ED25519 or len(data) != 33:
@@ -153,7 +153,7 @@ def _read_key(text: str, what: str) -> tuple[str, bytes, str]:
 
 
 def _bad_key(what: str) -> TrialError:
-    rule = "must be an Ed25519 key, ACCESS_LOG+HASH+BASE64, as 'deco keys new' makes it"
+    rule = "must be an Ed25519 key, NAME+HASH+BASE64, as 'deco keys new' makes it"
     return TrialError(f"{what}: {rule}", field="key")
 
 
