@@ -184,6 +184,10 @@ def _verbs() -> dict[str, Callable[[Any, str], Any]]:
         simulated = _simulated(problem, **options)
         return simulated["EU"].results[0] if problem.segments else simulated.results[0]
 
+    def information(problem: Any) -> float:
+        found = deco.bound(problem, draws=20, kinds=("lagrangian", "information"))
+        return float((found["EU"] if problem.segments else found).information)
+
     return {
         "solve": lambda p, o: _check(deco.solve(p).upper_bound),
         "recommend": lambda p, o: deco.recommend(p, _state(p)),
@@ -200,9 +204,7 @@ def _verbs() -> dict[str, Callable[[Any, str], Any]]:
         "gap": lambda p, o: _check(deco.gap(p, "greedy").gap),
         "gap, simulated": lambda p, o: deco.gap(p, "greedy", method="simulated", draws=200),
         "bound": lambda p, o: _check(deco.bound(p).best_bound),
-        "bound, information": lambda p, o: _check(
-            deco.bound(p, draws=20, kinds=("lagrangian", "information")).information
-        ),
+        "bound, information": lambda p, o: _check(information(p)),
         "path": lambda p, o: deco.follow(p, "greedy", rng=1),
         "index": lambda p, o: deco.make_policy(p, "deco").index(0, 0, _first(p)),
         "design, exact": lambda p, o: _design(p, o, exact=True),
