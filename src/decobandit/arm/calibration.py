@@ -225,10 +225,18 @@ class Span(NamedTuple):
 
 
 class Calibration:
-    """Calibrated indices of all groups under the prices base + c weight; good and bad outcomes.
+    """Calibrated indices of all groups under the prices base + c weight.
 
-    base (stages,): from `PricePath.prices`. sweeps: maximum number of sweeps of a table; fewer are
-    faster and less accurate.
+    Parameters
+    ----------
+    problem : Problem
+        Bandit problem with good and bad outcomes.
+    base : array
+        Price path (stages,), from `PricePath.prices`.
+    sweeps : int, optional
+        Maximum number of sweeps of a table; fewer are faster and less accurate.
+    workers : int, optional
+        Threads that make tables; all processors by default.
 
     Examples
     --------

@@ -92,9 +92,21 @@ def sweep_back(
 
 
 class OneArmValues:
-    """One-arm problems of all groups at fixed prices; problem, prices and grid as in `dual_value`.
+    """One-arm problems of all groups at fixed prices.
 
-    Tables are kept up to `kept_bytes`; beyond, some are computed again.
+    Parameters
+    ----------
+    problem, prices, grid
+        As in `dual_value`.
+    workers : int, optional
+        Threads that share the groups; all processors by default.
+    kept_bytes : int, optional
+        Memory up to which tables are kept; beyond, some are computed again.
+
+    Raises
+    ------
+    ValueError
+        If the prices do not fit, as in `dual_value`, or tables need more memory than there is.
 
     Examples
     --------

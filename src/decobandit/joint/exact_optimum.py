@@ -110,6 +110,16 @@ def count_states(problem: Problem) -> tuple[int, int]:
 
     Where counting itself would be slow, a number beyond all that can be solved.
 
+    Parameters
+    ----------
+    problem : Problem
+        Whose states are counted.
+
+    Returns
+    -------
+    tuple of int
+        States of all stages together, and of the stage that has most.
+
     Examples
     --------
     >>> from decobandit import Problem

@@ -40,6 +40,7 @@ from ..problem.kernels.layout import slab_size
 from ..problem.states import SLACK
 from ..support import Cache, Floats, Ints, InvalidArgument
 from .allocation import (
+    Allotments,
     ArmIndex,
     Random,
     Ways,
@@ -393,6 +394,26 @@ class IndexPolicy(Policy):
         taken = self.problem.unit * np.arange(self.problem.units, dtype=np.float64)
         later = expected_stats(self.problem.groups[group].model, stats, taken)
         return self.index(stage, group, later)
+
+    def allotments(self, stage: int, states: States) -> Allotments:
+        """With random ties, every set of arms that they may lead to."""
+        number = round(self.problem.pulls[stage])
+        if self.randomised or self.ties != "random" or number == 1 or self.batches:
+            return super().allotments(stage, states)
+        answers: list[tuple[int, tuple[int, ...], float]] = []
+        for e, values in enumerate(self.values_at(stage, states)):
+            sets = {(0,) * values.size: 1.0}
+            for _ in range(number):
+                larger: dict[tuple[int, ...], float] = {}
+                for taken, probability in sets.items():
+                    tied = tied_arms(values, np.flatnonzero(np.array(taken) == 0), self._tolerance)
+                    for arm in tied.tolist():
+                        after = (*taken[:arm], 1, *taken[arm + 1 :])
+                        larger[after] = larger.get(after, 0.0) + probability / tied.size
+                sets = larger
+            answers += [(e, pulls, probability) for pulls, probability in sets.items()]
+        rows, pulls, probabilities = (np.array(part) for part in zip(*answers, strict=True))
+        return rows, pulls, probabilities
 
     @property
     def has_probabilities(self) -> bool:

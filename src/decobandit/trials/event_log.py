@@ -482,7 +482,28 @@ def record_all(store: Store, entries: Iterable[tuple[str, str, dict[str, Any]]])
 
 
 def people_log(store: Store) -> PeopleLog:
-    """Read the access log; check every hash, every link, the head, and the tokens against it."""
+    """Read the access log; check every hash, every link, the head, and the tokens against it.
+
+    Parameters
+    ----------
+    store : Store
+        The database.
+
+    Returns
+    -------
+    PeopleLog
+
+    Raises
+    ------
+    StoreError
+        If the database cannot be used.
+
+    Examples
+    --------
+    >>> from decobandit.trials import people_log
+    >>> [event.kind for event in people_log(trial.store).events]
+    []
+    """
     with store.read() as connection:
         head = connection.execute(select(schema.people_head)).one_or_none()
         order = select(schema.people).order_by(schema.people.c.seq)

@@ -106,8 +106,25 @@ def outcomes_csv(events: Sequence[Event], *, masked: bool = False) -> str:
 
     One row per allocation; where a stage has several pulls, one per arm with its counts. A cell
     that a spreadsheet would compute, because it begins with =, +, - or @, has an apostrophe in
-    front; `read_outcomes` removes it. `masked`: for blinded users, codes instead of arms, and no
-    outcomes.
+    front; `read_outcomes` removes it.
+
+    Parameters
+    ----------
+    events : sequence of Event
+        The result of `Trial.events`.
+    masked : bool
+        For blinded users: codes instead of arms, and no outcomes.
+
+    Returns
+    -------
+    str
+        CSV with a header.
+
+    Examples
+    --------
+    >>> from decobandit.trials import outcomes_csv
+    >>> print(outcomes_csv(trial.events(), masked=True), end="")
+    number,allocation,code,state,subject,note,asked_at
     """
     return "".join(outcomes_text(events, masked=masked))
 
