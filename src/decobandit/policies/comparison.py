@@ -28,6 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property, lru_cache, partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -49,8 +50,7 @@ CHUNK_STATES = 50_000  # joint states whose P(best) is kept
 MAX_NODES = 24_000_000  # of all rows, if no two were equal: 770 MB
 STATES_PER_THREAD = 2_000
 KEY_MULTIPLIER = 1_000_003
-HALVINGS_OF_DIFFERENCES = 40  # of an interval of some standard deviations
-CONTROL_POINTS = 1000  # quantiles that stand for the law of control
+HALVINGS_OF_DIFFERENCES = 40  # of an interval around all differences
 SMALLEST_STEP = 1e-290  # in which a distribution function rises from 0 to 1
 FIRST_SCORES = np.linspace(-8.0, 8.0, 33)  # knots of a table, before more are added
 POWERS = 10.0 ** -np.array([1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0, 120.0, 240.0])
@@ -294,22 +294,19 @@ class MeanComparison:
     def difference_quantiles(self, states: States, control: int, levels: Floats) -> Floats:
         """Quantiles of mean rewards minus that of control in the first state, (K, levels).
 
-        By bisection of P(X_k - X_c <= d), the mean of F_k(c + d) over quantiles c of control.
+        By bisection of P(X_k - X_c <= d), at all arms and levels together; 0 for control.
         """
         (x, f, m, start), place = self._tables(states, [0.0])
+        parts = [(x[i:j], f[i:j], m[i:j]) for i, j in pairwise(start)]
         arms, own = place[0, 0], place[0, 0, control]
-        knots = x[start[own] : start[own + 1]]
-        fine = np.interp(np.arange(0.0, knots.size - 1.0, 1.0 / 64.0), range(knots.size), knots)
-        below = np.empty((1, 1, fine.size))
-        kernels.table_values(x, f, m, start, arms[None, control : control + 1], fine[None], below)
-        c = np.interp((np.arange(CONTROL_POINTS) + 0.5) / CONTROL_POINTS, below[0, 0], fine)
         arm, level = (axis.ravel() for axis in np.meshgrid(arms, levels, indexing="ij"))
-        low, high = x[start[arm]] - c[-1], x[start[arm + 1] - 1] - c[0]
-        below = np.empty((arm.size, 1, c.size))
+        low = x[start[arm]] - x[start[own + 1] - 1]
+        high = x[start[arm + 1] - 1] - x[start[own]]
+        pair = np.stack([arm, len(parts) + np.arange(arm.size)], axis=1)
         for _ in range(HALVINGS_OF_DIFFERENCES):
             middle = 0.5 * (low + high)
-            kernels.table_values(x, f, m, start, arm[:, None], middle[:, None] + c, below)
-            under = below[:, 0].mean(axis=1) < level
+            moved = [_as_reward(parts[own], shift, 1.0) for shift in middle.tolist()]
+            under = _best(joined([*parts, *moved]), pair)[:, 1] < level
             low, high = np.where(under, middle, low), np.where(under, high, middle)
         quantiles: Floats = (0.5 * (low + high)).reshape(arms.size, -1)
         quantiles[control] = 0.0
