@@ -11,6 +11,7 @@ from decobandit import Arm, BetaBernoulli, Problem, solve
 from decobandit.server.limits import Limits
 from decobandit.support import Cache
 from decobandit.trials import create_trial, list_trials, open_store
+from decobandit.trials.errors import StoreError
 from decobandit.trials.event_log import event_log_of
 from helpers.refusals import refused
 from helpers.web_client import SMALL, Site, answers, asking
@@ -84,6 +85,25 @@ def test_one_work_that_fails_undoes_nothing_of_the_others(tmp_path: Path) -> Non
         assert [slot.id for slot in trial.allocations()[1:]] == made
         assert not done
         assert trial.verify().ok
+
+
+def test_a_work_that_a_second_commit_makes_is_not_reported_as_refused(tmp_path: Path) -> None:
+    with open_store(tmp_path / "trials.db") as store:
+        tries: list[str] = []
+
+        def refused_once(_: Connection) -> str:
+            tries.append("refused" if not tries else "made")
+            if tries[-1] == "refused":
+                raise LookupError("taken by a work that is then undone")
+            return tries[-1]
+
+        def fails(_: Connection) -> None:
+            raise StoreError("the disk is full")
+
+        with store._commit_lock:  # so that both share one commit
+            made, failing = store.submit(refused_once), store.submit(fails)
+        assert made.result(60) == "made"
+        assert isinstance(failing.exception(60), StoreError)
 
 
 def test_a_trial_whose_tables_do_not_fit_is_refused_when_it_is_made(

@@ -397,6 +397,7 @@ class Store:
 
     def _run(self, connection: Connection, jobs: list[_Job]) -> None:
         if len(jobs) == 1:
+            jobs[0].failure = None  # of a commit that was shared, and rolled back
             jobs[0].value = jobs[0].work(connection)
             return
         hooks = connection.info[_HOOKS]
