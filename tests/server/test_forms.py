@@ -89,10 +89,13 @@ PLAN = {
 }
 
 
-def test_a_plan_can_be_started_once(site: Site) -> None:
+@pytest.mark.parametrize("policy", ["deco", "auto"])
+def test_a_plan_can_be_started_once(site: Site, policy: str) -> None:
     browser = Browser(site, "admin")
-    found = browser.post("/plan", data=PLAN)
+    found = browser.post("/plan", data=PLAN | {"policy": policy})
     assert found.status_code == 200
+    assert found.text.count('class="chosen"') == 1
+    assert "Not computed here" not in found.text
     hidden = [
         (str(attributes["name"]), str(attributes["value"]))
         for tag, attributes in Elements(found.text).found

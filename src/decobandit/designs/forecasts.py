@@ -91,6 +91,8 @@ class Forecast(Tabular):
         Values of policies; equal allocation is the last.
     notes : tuple of str
         Policies and bounds that were left out, with reasons.
+    chosen : str or None
+        Name of the policy that was chosen, or that `auto` picked then.
 
     Examples
     --------
@@ -105,6 +107,7 @@ class Forecast(Tabular):
     best_bound: BoundValue | None
     policies: tuple[PolicyForecast, ...]
     notes: tuple[str, ...]
+    chosen: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the forecast as plain values, for JSON."""
@@ -205,7 +208,7 @@ def forecast(
     if best is not None:
         values = [replace(one, gap_percent=best.gap_percent(one.value)) for one in values]
     upper, kind = (None, None) if solution is None else (solution.upper_bound, FROM_PRICES)
-    return Forecast(problem, upper, kind, best, tuple(values), tuple(notes))
+    return Forecast(problem, upper, kind, best, tuple(values), tuple(notes), wanted)
 
 
 def too_slow(problem: Problem, cost: Cost, *, chosen: bool = False) -> bool:

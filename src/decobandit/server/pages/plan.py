@@ -22,7 +22,14 @@ from ... import designs
 from ...bounds import MEANINGS
 from ...designs.reporting import beside_equal, study_design
 from ...figures.design_report import characteristics, study_page
-from ...policies import COMPARED_POLICIES, DEFAULT_POLICY, check_policies, policy_names
+from ...policies import (
+    COMPARED_POLICIES,
+    DEFAULT_POLICY,
+    Context,
+    check_policies,
+    picked_name,
+    policy_names,
+)
 from ...policies.names import POLICIES
 from ...problem import (
     FINAL_TESTS,
@@ -486,8 +493,9 @@ async def start(request: Request, form: Form, draft: Draft) -> Response:
 def _same(draft: Draft, problem: Problem, rules: Rules | None, store: Store) -> Trial:
     """Return the trial of that name if it is the one of the form and has no allocations yet."""
     trial = open_trial(draft["name"], db=store)
-    existing = (trial.problem, trial.settings.rules, trial.policy)
-    if existing != (problem, rules, draft["policy"]) or trial.allocations():
+    same = (trial.problem, trial.settings.rules) == (problem, rules) and not trial.allocations()
+    context = Context(problem, under_rules=rules is not None)
+    if not same or trial.policy != picked_name(context, draft["policy"]):
         raise Conflict("a trial of this name exists; choose another name")
     return trial
 
@@ -509,7 +517,7 @@ def _page(
         values = {
             "at": _scale(plan),
             "best_kind": None if best is None else MEANINGS[best.kind],
-            "missing": draft["policy"] not in [one.policy for one in plan.policies],
+            "missing": plan.chosen not in [one.policy for one in plan.policies],
             "fields": draft.fields(),
             "ruled": design is not None and design.rules != Rules(),
             "file": draft.design_file(plan.problem, design),
