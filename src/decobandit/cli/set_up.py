@@ -83,12 +83,14 @@ def _optima_and_gittins() -> None:
         joint.optimum(problem)
         evaluation.evaluate(problem, policies.OptimalPolicy(problem))
         evaluation.evaluate(problem, policies.FhGittinsPolicy(problem))
+    joint.optimum(_equal(3, 1))
     joint.start_optimum(_equal(3), 2, np.zeros(1), lambda group, n: np.zeros((1, n + 1)))
 
 
 def _default_policy() -> None:
     for arms in (2, 3):
         evaluation.evaluate(_equal(arms), policies.DEFAULT_POLICY)
+        evaluation.evaluate(_equal(arms), policies.DEFAULT_POLICY, truth=[0.5] * arms)
     bounds.bound(_equal(3), draws=2, kinds=("information",))
 
 
