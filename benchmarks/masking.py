@@ -42,7 +42,7 @@ def chooser(problem: Problem, policy: str) -> Chooser:
 
     def choose(counts: Counts) -> int:
         if counts not in known:
-            state = State(good=tuple(g for g, _ in counts), bad=tuple(b for _, b in counts))
+            state = State.of_counts([g for g, _ in counts], [b for _, b in counts])
             known[counts] = made.choose(state)[0]
         return int(known[counts])
 
