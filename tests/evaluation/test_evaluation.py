@@ -661,3 +661,41 @@ def test_results_are_plain_and_readable() -> None:
     assert read["truth"] == [0.25, 0.5]
     assert "variance" not in evaluated(policy).to_dict()
     assert repr(there).startswith("Evaluation(deco at 0.25, 0.5: value ")
+
+
+class Tabled(IndexPolicy):
+    """The posterior mean and a bonus, as a table alone."""
+
+    name = "tabled"
+
+    def stage_index(self, stage: int) -> np.ndarray:
+        states = [(n, g) for n in range(stage + 1) for g in range(n + 1)]
+        row = [(1 + g) / (2 + n) + 0.1 / (1 + n) for n, g in states]
+        return np.array([row] * len(self.problem.groups))
+
+
+class Written(IndexPolicy):
+    """The same by `index`."""
+
+    name = "written"
+
+    def index(self, stage: int, group: int, stats: np.ndarray) -> np.ndarray:
+        n = stats.sum(axis=-1)
+        return (1 + stats[..., 0]) / (2 + n) + 0.1 / (1 + n)
+
+
+@pytest.mark.parametrize("ties", TIE_RULES)
+@pytest.mark.parametrize("truth", [None, (0.3, 0.6, 0.6)])
+@pytest.mark.parametrize("pulls", [1, 2])
+def test_a_table_of_indices_alone_is_a_policy(
+    pulls: int, truth: tuple[float, ...] | None, ties: TieRule
+) -> None:
+    problem = Problem.uniform(arms=3, horizon=4, pulls_per_stage=pulls)
+    tabled, written = Tabled(problem, ties=ties), Written(problem, ties=ties)
+    found = evaluate(problem, tabled, truth=truth)
+    expected = evaluate(problem, written, truth=truth)
+    assert found.value == pytest.approx(expected.value, abs=1e-12)
+    assert found.arm_pulls == pytest.approx(expected.arm_pulls, abs=1e-12)
+    if ties != "random":
+        state = State.of_counts([0, 1, 1], [1, 1, 0]) if pulls == 2 else State.parse("0/1,1/2,0/0")
+        assert tabled.choose(state) == written.choose(state)

@@ -13,6 +13,7 @@ from decobandit.policies import IndexPolicy, Policy
 from decobandit.problem import (
     Arm,
     BetaBernoulli,
+    Chain,
     DirichletCategorical,
     GammaPoisson,
     NormalNormal,
@@ -275,3 +276,20 @@ def test_announced_states_are_all_that_arms_in_their_places_can_reach() -> None:
             for joint, k, i in product(level, range(2), range(3))
         }
     assert states_ahead(problem) == total
+
+
+def test_first_states_of_exchangeable_restless_arms_are_merged() -> None:
+    """As many states as there are multisets: of 9 arms in 2 states, and in 1 of 2 afterwards."""
+    chain = Chain(
+        [[0.5, 0.5], [0.2, 0.8]], [[0.7, 0.3], [0.4, 0.6]], [1, 0], [0.1, 0.3], [0.5, 0.5]
+    )
+    problem = Problem.uniform(arms=9, horizon=1, prior=chain)
+    found = evaluate(problem, "greedy")
+    assert found.merged
+    assert found.states == math.comb(9 + 1, 1)
+    best = 0.0  # a pull costs .9 in state 0 and earns .3 in state 1, where a rest earns nothing
+    for number in range(10):
+        chance = math.comb(9, number) / 2**9  # of so many arms in state 1
+        best += chance * (9 - number + 0.3 if number else 9 - 0.9)
+    assert optimum(problem).value == pytest.approx(best, abs=1e-12)
+    assert found.value <= best + 1e-12

@@ -190,7 +190,8 @@ class Forward:
             weight = np.zeros((self.columns, chances.size))
             weight[0] = chances
             begins = Ways(np.array([0, chances.size]), self.arms[k].number(0, stats), weight, 0)
-            codes, moments = self._moved(codes, moments, (column, begins, 0.0, 0.0), self.limit)
+            move = column, begins, 0.0, 0.0
+            codes, moments = self._moved(0, codes, moments, move, self._start, self.limit)
         return codes, moments
 
     # -- what the policy does -----------------------------------------------------------------
@@ -298,6 +299,7 @@ class Forward:
         if left > 0:  # too many are refused when this can be foretold
             room = min(room, SHRINKING * self.limit // left)
         after = empty_level(1024 + len(codes), codes.shape[1], self.columns), 0
+        alone = np.arange(codes.shape[1] + 1)  # columns are not sorted before the last move
         first, place = distinct_rows(answers.pulls)
         for number, pulls in enumerate(answers.pulls[first].tolist()):
             chosen = place == number
@@ -312,19 +314,18 @@ class Forward:
                     ways = self.arms[k].all_ways(rows[:, column], pulls[k])
                     moves.append((column, ways, *self._reward(t, k, pulls[k])))
             for move in moves[:-1]:
-                rows, part = self._moved(rows, part, move, EXPANSION * room)
+                rows, part = self._moved(t, rows, part, move, alone, EXPANSION * room)
             last = moves[-1] if moves else (0, _standing(int(rows.max()), self.columns), 0.0, 0.0)
             after = self._pulled(t, rows, part, last, self._start, after, room)
         level, used = after
         return level.rows[:used], level.moments[:used]
 
     def _moved(
-        self, rows: Codes, moments: Floats, move: Move, room: int, t: int = 0
+        self, t: int, rows: Codes, moments: Floats, move: Move, classes: Ints, room: int
     ) -> tuple[Codes, Floats]:
-        """Return the states after pulls of one arm of several; columns are not sorted yet."""
+        """Return the distinct states that a move leads to."""
         level = empty_level(1024 + len(rows), rows.shape[1], self.columns), 0
-        alone = np.arange(rows.shape[1] + 1)
-        after, used = self._pulled(t, rows, moments, move, alone, level, room)
+        after, used = self._pulled(t, rows, moments, move, classes, level, room)
         return after.rows[:used], after.moments[:used]
 
     def _pulled(

@@ -111,9 +111,12 @@ class IndexPolicy(Policy):
     def index(self, stage: int, group: int, stats: Floats) -> Floats:
         """Index of arms of a group by their own statistics, (..., width) -> (...).
 
-        At a stage before any deployment. In batches, statistics need not be whole numbers.
+        At a stage before any deployment. In batches, statistics need not be whole numbers. By
+        default from `stage_index`, where a policy writes that.
         """
-        raise self.no_index()
+        if not self.has_table or self.by_arm:
+            raise self.no_index()
+        return self._in_table(stage, self.problem.groups[group].members[0], stats)
 
     def values(self, stage: int, states: States, rng: Random = None) -> Floats:
         """Return the values that arms are compared by before any deployment, (E, K)."""

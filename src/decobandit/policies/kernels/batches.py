@@ -97,8 +97,8 @@ def shares_each(table, mu, sigma, nu, earned, weight, pulls, steps, points, firs
     """Shares (E, K) that maximise  sum_k earned_k share_k + sum_i weight_i E[max_k X_ik].
 
     mu, sigma (terms, E, K): of each term; nu, earned (E, K), none negative; weight (terms,). From
-    equal shares,
-    each is multiplied by its derivative: at the end derivatives of arms with a share are equal.
+    equal shares on, each is multiplied by its derivative: at the end derivatives of arms with a
+    share are equal.
     """
     terms, K = mu.shape[0], mu.shape[2]
     ratio = np.empty((K, points))
