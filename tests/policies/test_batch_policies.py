@@ -260,3 +260,10 @@ def test_pending_outcomes_of_a_unit_are_averaged_over() -> None:
     own = np.array([[4.0, 5.0]])
     found = values_of_arms(BATCH, [own], partial(policy.relaxation.unit_values, 1))  # type: ignore[attr-defined]
     assert found[0] == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize("name", IN_BATCHES)
+def test_no_states_have_no_pulls(name: str) -> None:
+    none = States(BATCH, np.zeros((0, BATCH.n_arms, 2)))
+    pulls = make_policy(BATCH, name).allocate_many(1, none, np.random.default_rng(0))
+    assert pulls.shape == (0, BATCH.n_arms)

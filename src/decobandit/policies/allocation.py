@@ -270,6 +270,8 @@ def mean_values(
 
     There may be no axis of columns.
     """
+    if not len(stats):
+        return values(stats)
     both = np.column_stack([pending, stats])
     rows, place = np.unique(both, axis=0, return_inverse=True)
     counts, parts, order = rows[:, 1:], list[Floats](), list[Ints]()
