@@ -101,8 +101,8 @@ def arm_graph(problem: Problem, group: Group, grid: Grid = EXACT) -> ArmGraph:
 def grid_of(problem: Problem, setting: object = None) -> Grid:
     """Return the grid of a problem: `setting` as in `solve`, or chosen by the problem's size.
 
-    A ValueError where it needs more memory than there is, or more units than can be followed; it
-    names a unit that would fit.
+    Raises ValueError if it needs more memory than available, or more units than can be followed;
+    the message names a unit that would fit.
     """
     if not problem.is_binary:
         return _lattices_of(problem, setting)

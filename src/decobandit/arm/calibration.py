@@ -124,7 +124,7 @@ class PricePath:
         return base
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values; without those that came later where they are 0, as before they came."""
+        """Return plain values; the later additions `tick` and `best` only if they are not 0."""
         later = {"tick": self.tick, "best": self.best}
         parameters = {"theta": self.theta, "kappa": self.kappa}
         return parameters | {name: value for name, value in later.items() if value}
@@ -351,7 +351,7 @@ class Calibration:
     def stage_index(self, stage: int) -> Floats:
         """Return the index of every state at a stage, (groups, slab).
 
-        Flat price and the same rewards at all stages: as `index`, to 1e-7 and mostly far better.
+        With a flat price and the same rewards at all stages: as `index`, to 1e-7, mostly better.
         Otherwise short horizons are exact, and long ones are swept over many surcharges, with
         errors of up to half the distance of two surcharges and mostly far less. The surcharges span
         the rewards of all stages: errors grow with the differences between stages. Sweeps need
@@ -401,8 +401,8 @@ class Calibration:
     def _monotone(self) -> bool:
         """Whether indices provably grow with good outcomes in all groups, as sweeps need it.
 
-        Not with a deployment, nor if later outcomes matter more: the information of a pull may then
-        count for more than its reward.
+        False with a deployment, or if later outcomes earn more: the information of a pull may then
+        be worth more than its reward.
         """
         falling = all(
             bool(np.all(np.diff(group.reward_good - group.reward_bad) <= 0.0))

@@ -1,13 +1,13 @@
-"""Arms that move at rest as arrays.
+"""Arms that move at rest, as arrays.
 
-An arm in state s at stage t has values of its own, whatever it was before: states are numbered by
-group and state alone, and not by pulls. A state may be a belief: every reachable one, or a grid.
+The values of an arm depend only on its state s and the stage t: states are numbered by group and
+state alone, and not by pulls. A state may be a belief: every reachable one, or one of a grid.
 
 V is convex in the belief: values of a policy are linear in it, and V is their maximum. A rest moves
-the belief to one place, so that a grid must be *closed*: every point is led to a point. It has
-*landings*, to which the outcomes of a pull are moved, and behind each of them the beliefs that it
-passes at rest, one per stage. Rests are then exact, and only pulls are rounded. The next belief
-after a pull has the mean of a rest:
+the belief to one other belief, so a grid must be *closed*: a rest leads from every point to a
+point. It has *landings*, to which the outcomes of a pull are moved, and for each of them the
+beliefs that it passes at rest, one per stage. Rests are then exact, and only pulls are rounded. The
+mean of the belief after a pull is the belief after a rest:
 
     above    each outcome is shared by the landings around it, its mean kept (chords)
     below    the outcomes move inwards to landings, the mean kept; if none are between, as at rest
@@ -59,7 +59,7 @@ class ArmChain(NamedTuple):
 
 
 def two_level_chain(model: TwoLevelModel, stages: int, refine: int) -> ArmChain:
-    """Return every belief where these are few, else a grid of 1,024 * 2^refine landings."""
+    """Return all beliefs if they are few, otherwise a grid of 1,024 * 2^refine landings."""
     beliefs = model.beliefs(stages)
     if beliefs is None:
         return _two_level_grid(model, stages, refine, below=False)
@@ -75,7 +75,7 @@ def two_level_chain(model: TwoLevelModel, stages: int, refine: int) -> ArmChain:
 
 
 def coarse_belief_chain(model: TwoLevelModel) -> ArmChain:
-    """Return beliefs on a grid on which rests, too, go to the two points around them."""
+    """Return beliefs on a grid; a rest, too, is split between the two points around its end."""
     ends = (model.start, model.up, 1.0 - model.down)
     beliefs = np.linspace(min(ends), max(ends), COARSE_BELIEFS)
     share = partial(_shared, beliefs)
@@ -96,7 +96,8 @@ def _belief_chain(
 ) -> ArmChain:
     """Return a chain of beliefs (S,).
 
-    share: states and weights, (S, J), of beliefs after a bad and a good outcome and their chances.
+    share: function from beliefs after a bad and a good outcome, and their probabilities, to states
+    and weights, (S, J).
     """
     learned = [model.learned(beliefs, np.full(beliefs.shape, good)) for good in (0.0, 1.0)]
     rate, first = model.rate(beliefs), int(np.abs(beliefs - model.start).argmin())

@@ -3,8 +3,8 @@
 Every model and batch size has the same definitions (`kernels/units.py`); states in rows serve all
 of them. Single pulls of good and bad outcomes have a faster sweep of their own over triangular
 slabs (`kernels/backward.py`), which needs no graph. Tables of all their stages would need
-horizon^3 / 6 numbers. Where that is too much, only a chain of stages is kept, each half as far from
-the stage asked for as the one before; the others are swept again when they are needed. Walking
+horizon^3 / 6 numbers. If that is too much, only some stages are stored, each half as far from the
+requested stage as the one before; the others are swept again when they are needed. Walking
 through the stages in order costs a factor of log2(horizon) / 2 over one sweep, and memory stays at
 about log2(horizon) slabs.
 """

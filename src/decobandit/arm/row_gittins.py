@@ -1,4 +1,4 @@
-"""Calibrated indices of arms with states in rows: under a flat price, finite-horizon Gittins ones.
+"""Calibrated indices of arms with states in rows; finite-horizon Gittins indices at a flat price.
 
 The index of a state is the largest surcharge at which a pull is as good as none. Advantages of all
 states are computed at one surcharge after another, falling, and closer together where bounds on
@@ -31,10 +31,10 @@ Priced = tuple[
 
 
 class RowGittins:
-    """Indices of one group of arms: of all states by stage, once they are asked for; of one.
+    """Indices of one group of arms: of one state, or of all states, computed at the first request.
 
-    base (stages,): price path to which the surcharge is added, at every stage as often as the stage
-    is expected to be played; flat by default.
+    base (stages,): price path to which the surcharge is added, at every stage times the probability
+    that the stage is played; flat by default.
     """
 
     def __init__(

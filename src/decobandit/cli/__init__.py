@@ -1,6 +1,6 @@
 """The `deco` program. Commands parse, call one function, print; they import late to start fast.
 
-Options of every problem and policy `problem_options.py`, others `options.py`; tables `tables.py`.
+Options of problems and policies: `problem_options.py`; others: `options.py`; tables: `output.py`.
 """
 
 import sys

@@ -123,7 +123,7 @@ def simulate(
     episodes: Annotated[
         Path | None,
         options.shown(
-            "FILE", "All pulls of all episodes (.csv, .parquet).", callback=output.check_table
+            "FILE", "Write all pulls of all episodes (.csv, .parquet).", callback=output.check_table
         ),
     ] = None,
     out: options.OutFigure = None,

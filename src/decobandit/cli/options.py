@@ -87,7 +87,7 @@ def _method(text: str) -> str:
 
 
 def _limit_workers(context: typer.Context, workers: int | None) -> int | None:
-    """Everything that the command computes keeps to the number."""
+    """Limit the threads of everything that the command computes."""
     if workers is not None:
         from ..support import limited_workers
 
@@ -120,13 +120,14 @@ def allowing(callback: Callable[[list[str] | None], list[str] | None]) -> Any:
 Tolerance = Annotated[float, typer.Option("--tol", help="Relative duality gap to reach.")]
 Ties = Annotated[TieRule, read_by(tie_rule, f"<{'|'.join(TIE_RULES)}>", "Tie-breaking rule.")]
 Truth = Annotated[
-    Numbers | None, read_by(_truth, "P,...", "True mean of each arm; of classes, such as .2+.8.")
+    Numbers | None, read_by(_truth, "P,...", "True mean of each arm; class probabilities as .2+.8.")
 ]
 TruthPrior = Annotated[
     BetaBernoulli | None, read_by(_beta, "GOOD,BAD", "Beta distribution of the true probabilities.")
 ]
 Method = Annotated[
-    str | None, read_by(_method, "<exact|simulated>", "Method.", show_default="exact if possible")
+    str | None,
+    read_by(_method, "<exact|simulated>", "How to compute it.", show_default="exact if possible"),
 ]
 Draws = Annotated[int, typer.Option(help="Draws of the parameters.")]
 PerDraw = Annotated[int, typer.Option(help="Episodes per draw.")]
@@ -148,7 +149,9 @@ BoundDraws = Annotated[
 # these two hold for all that a command does; the command itself need not read them
 Workers = Annotated[
     int | None,
-    shown("N", "Threads.", min=1, callback=_limit_workers, show_default="one per processor"),
+    shown(
+        "N", "Number of threads.", min=1, callback=_limit_workers, show_default="one per processor"
+    ),
 ]
 AllowPolicy = Annotated[list[str] | None, allowing(allow_policies)]
 

@@ -72,7 +72,9 @@ def from_problem(
     deploy: Annotated[
         float | None, _problem_option("N", "Uses of the arm that is deployed at the end.")
     ] = None,
-    deploy_arms: Annotated[int | None, _problem_option("M", "Arms that are deployed.", "1")] = None,
+    deploy_arms: Annotated[
+        int | None, _problem_option("M", "Number of arms deployed at the end.", "1")
+    ] = None,
     reward_good: Annotated[
         float | None, _problem_option("R", "Reward of a good outcome.", "1")
     ] = None,

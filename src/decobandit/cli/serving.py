@@ -111,7 +111,7 @@ def new(
     store: trials.Store,
     name: TokenName,
     role: Annotated[
-        Role, typer.Option(help="Operators are blinded, viewers read, apps ask, tell.")
+        Role, typer.Option(help="Operators are blinded, viewers read, apps ask or tell.")
     ],
     days: Annotated[int, shown("N", "Days until it expires.")] = 90,
     trial: Annotated[

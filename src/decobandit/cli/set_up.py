@@ -251,8 +251,8 @@ def selftest(
 ) -> None:
     """Check the numbers of this installation.
 
-    Compares with published numbers and slow reference versions, in a minute or two. Exit code 1
-    if a check fails.
+    Compares with published numbers and slow reference versions in a minute or two; exits with code
+    1 if a check fails.
     """
     from .selftest import CHECKS, check_log, run_checks
 

@@ -428,7 +428,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "archive": _forwarding("archive", "Close a trial and hide it from lists.", reason=MaybeReason),
     "lock": _forwarding("lock", "Refuse every change of a closed trial.", reason=MaybeReason),
     "unlock": _forwarding(
-        "unlock", "Permit changes again; by another person than locked it.", reason=Reason
+        "unlock", "Permit changes again; not by the person who locked it.", reason=Reason
     ),
     "limits": _forwarding(
         "set_limits",

@@ -9,17 +9,17 @@
                  the design, here with a common rate that is drawn uniformly, so that no number of
                  good outcomes is too rare. The p-value is that of P(better than control) being as
                  large as it is, or larger; the arm is declared where it is at most alpha
-    unconditional  the same with the largest p-value over all common rates, whatever the size of the
-                 trial and its good outcomes
+    unconditional  the same with the largest p-value over all common rates, not conditional on the
+                 size of the trial and its good outcomes
     z            one-sided P(as large a mean of the arm less that of control, or larger), from the
                  rewards of the outcomes alone, at a difference of the margin and known noise, is
-                 at most alpha; no correction for several arms, nor for the way pulls were shared
+                 at most alpha; no correction for several arms or for adaptive allocation
     t            the same with one estimated variance for both arms: n + m - 2 degrees of freedom
     welch        the same with a variance for each arm, degrees of freedom by Satterthwaite's
                  formula; operating characteristics say by how much the type I errors of both differ
                  from alpha in an adaptive trial
 
-Arms are compared by the expected reward of a pull, or by the outcome where the rules say so: where
+Arms are compared by the expected reward of a pull, or by the outcome if the rules say so: if
 fewer good outcomes earn more, Fisher's test counts the bad ones, and the z-test is of mean rewards.
 With concurrent controls an arm is compared with the outcomes of control at stages at which the arm
 is available. Arms with states of their own have no unknown mean: none is declared, nor is one that

@@ -1,7 +1,7 @@
 """Trials of a ruled policy to their ends: all states with their probabilities, or simulated trials.
 
-Both go stage by stage through rows, which are distinct states or single trials. A row has what is
-known, and what is pending in the order in which it will be known, `delay` stages later.
+Both go stage by stage through rows, which are distinct states or single trials. A row has the known
+outcomes, and the pending ones in the order in which they will be known, `delay` stages later.
 
     exact      a row splits by the policy's probabilities and by outcomes; equal rows are merged.
                Two arms of good and bad outcomes with one pull per stage and no delay go by dense
@@ -494,7 +494,7 @@ def _widest(problem: Problem) -> int:
 
 
 class OutcomeTable:
-    """What is known after the first n pulls of every arm in trials.
+    """Statistics after the first n pulls of every arm in trials.
 
     table (trials, arms, most + 1, width): statistics, those of an arm with states of its own
     followed by what its pulls have earned; of binary problems the good outcomes alone. More pulls

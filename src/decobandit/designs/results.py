@@ -105,8 +105,8 @@ class Characteristics:
     errors: Errors | None = doc("Standard errors by name, where simulated.")
     seconds: float = doc("Computing time.")
     predictability: float | None = doc(
-        "Expected share of correct guesses of the next arm by somebody who knows the rules and all "
-        "earlier outcomes: pulls guessed per pull. None in batches, and for policies whose "
+        "Expected share of correct guesses of the next arm by an observer who knows the rules and "
+        "all earlier outcomes: pulls guessed per pull. None in batches, and for policies whose "
         "probabilities are not known.",
         default=None,
     )

@@ -1,14 +1,14 @@
-"""Smallest horizon at which a design has a power, with its type I error kept.
+"""Smallest horizon at which a design has a power, at a given type I error.
 
-Power is the probability to declare a best arm (`reject_best`), in the scenario where it is smallest
-of those in which an arm is right to declare. At every horizon that is tried the threshold is
-calibrated anew. Where trials are simulated, all horizons use common random numbers.
+Power is the probability of declaring a best arm (`reject_best`), the smallest over the scenarios
+that have an arm to declare. The threshold is calibrated at every horizon that is tried. If trials
+are simulated, all horizons use common random numbers.
 
-Horizons are tried until one that misses the power stands next to one that reaches it, guided by the
-normal approximation, in which the probit of the power grows with the square root of the horizon.
-Exact power is a saw, not monotone: the horizons below are tried too, until a number of them in a
-row miss the power. Where trials are simulated, fewer of them serve to come near, and then horizons
-are tried in steps of 1%: finer steps are lost in the errors of simulation.
+Horizons are tried until two neighbours miss and reach the power, guided by the normal
+approximation, in which the probit of the power grows with the square root of the horizon.
+Exact power is not monotone but a sawtooth: the horizons below are tried too, until a number of them
+in a row miss the power. If trials are simulated, fewer of them give an approximate horizon, then
+horizons are tried in steps of 1%: finer steps are lost in the errors of simulation.
 """
 
 from __future__ import annotations

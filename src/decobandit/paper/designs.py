@@ -176,7 +176,7 @@ def _flgi(draws: int) -> list[Number]:
 
 
 def _blocks(number: int, draws: int) -> list[Characteristics]:
-    """At the rates of the trial, and where all arms are like the first."""
+    """Simulate the trial in blocks: at its rates, and with all rates equal to the first."""
     arms = tuple(Arm(name=f"arm-{k + 1}", prior=BetaBernoulli(PRIOR, PRIOR)) for k in range(4))
     problem = Problem(arms=arms, horizon=number, pulls_per_stage=BLOCK, repeat=True)
     null = Scenario(name="null", truth=(NEOSPHERE[0],) * 4)

@@ -1,4 +1,4 @@
-"""What the parts of the reproduction share: rows computed once, published numbers, sections."""
+"""Shared parts of the reproduction: rows computed once, published numbers, sections."""
 
 from __future__ import annotations
 

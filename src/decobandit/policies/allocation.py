@@ -194,7 +194,7 @@ def distinct_arms(states: States) -> tuple[list[Floats], Ints]:
 
 
 def restricted(probabilities: Floats, allowed: Allowed | None) -> Floats:
-    """Chances of the arms allowed, scaled up to 1; even where they have none."""
+    """Return probabilities of the allowed arms, scaled to sum 1; equal where all are 0."""
     if allowed is None:
         return probabilities
     shares = np.where(allowed, probabilities, 0.0)
@@ -215,7 +215,7 @@ def drawn_arms(probabilities: Floats, units: int, rng: np.random.Generator) -> I
 
 
 def rounded_units(shares: Floats, units: int) -> Ints:
-    """Whole units by largest remainders, (E, K); of equal ones the arms that stand first."""
+    """Round to whole units by largest remainders, (E, K); ties go to the first arms."""
     exact = units * shares
     floor = np.floor(exact + 1e-9).astype(np.int64)
     left = units - floor.sum(axis=1)
@@ -300,7 +300,7 @@ def mean_values(
 
 
 def as_expected(states: States) -> States:
-    """Nothing pending: as if pending outcomes had come as expected, in whole numbers."""
+    """Replace pending outcomes by their expectation, in whole numbers; nothing stays pending."""
     if states.pending is None:
         return states
     stats, problem = states.stats.copy(), states.problem

@@ -12,9 +12,9 @@
     arms that move at rest          deco
     arms of unknown variance        the best of knowledge-gradient, thompson and greedy
 
-The best is the one of largest value, computed exactly where that takes few states. Otherwise
+The best policy has the largest value, computed exactly if that takes few states. Otherwise
 candidates are compared on common draws, and the first is replaced only by one that earns more by
-several standard errors; where simulation would take long, the first is taken. Measurements:
+several standard errors; if simulation would be slow, the first is used. Measurements:
 `docs/decisions/0019-auto.md`.
 """
 
@@ -48,7 +48,7 @@ MIN_Z = 3.0  # standard errors by which a rival must earn more on common draws
 
 
 class AutoPolicy(Policy):
-    """Picks a policy for its problem; what it makes is that policy, under that policy's name."""
+    """Picks a policy for its problem: `make` returns that policy, with its own name."""
 
     name = DEFAULT_POLICY
     plans_budget = plans_resources = True

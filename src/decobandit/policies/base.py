@@ -12,7 +12,7 @@ where a policy has it:
     probabilities   the share of a stage's pulls that each arm gets on average, likewise: designs,
                     and exact evaluation of a randomised policy
 
-One class serves every outcome model and batch size; what it cannot do it says in `refusal`.
+One class serves every outcome model and batch size; `refusal` names what it does not support.
 
 `make` creates the policy for a problem when it is given by name, from a `Context`: problem, tie
 rule, and prices, which are solved when needed. To add a policy: docs/adding-a-policy.md.
@@ -65,7 +65,7 @@ class Context:
     Parameters
     ----------
     problem : Problem
-        What the policies are made for.
+        Problem that the policies are created for.
     tol : float
         Relative gap of the prices.
     ties : TieRule
@@ -125,7 +125,7 @@ class Context:
 
     @property
     def played(self) -> DualSolution:
-        """The solution at the prices that DeCo plays: the same whatever the tolerance."""
+        """Solution at the prices that DeCo uses, which do not depend on the tolerance."""
         as_solved = self.play_fixed or self.problem.may_wait
         return self.solution if as_solved else at_canonical_prices(self.solution)
 
@@ -321,8 +321,8 @@ class Policy(Shown, ABC):
         """Share of a stage's pulls that each arm gets on average, (E, K); rows sum to 1.
 
         With one pull per stage these are allocation probabilities. Only arms that `states` allows
-        get some; pending outcomes are averaged over where the policy can. `rng` is needed by a
-        policy that draws and does not tell its probabilities: then what it drew.
+        get any; policies average over pending outcomes if they can. A policy that draws without
+        known probabilities needs `rng`, and returns the shares that it drew.
         """
         pulls = self.allocate_many(stage, states, rng)
         return restricted(pulls / pulls.sum(axis=1, keepdims=True), states.allowed)

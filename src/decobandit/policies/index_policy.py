@@ -192,7 +192,7 @@ class IndexPolicy(Policy):
     def compared(self, stage: int) -> int:
         """Return the stage whose rewards are used to compare arms.
 
-        In batches that earn the same whatever is pulled it is the deployment.
+        It is the deployment in batches that earn the same for all arms.
         """
         last = self.problem.stages - 1
         if self.batches and self.problem.terminal is not None:
@@ -206,7 +206,7 @@ class IndexPolicy(Policy):
         return np.asarray(arms.reward_base[at] + arms.reward_factor[at] * mean, dtype=np.float64)
 
     def clock(self, stage: npt.ArrayLike) -> Floats:
-        """Time as bounds count it: stages so far; in batches, pulls."""
+        """Return the time that confidence bounds use: stages so far; in batches, pulls."""
         pulls = self.problem.pulls_per_stage if self.batches else 1
         return pulls * np.asarray(stage, dtype=np.float64)
 
@@ -269,7 +269,7 @@ class IndexPolicy(Policy):
         return ArmIndex(index, reward, index - reward, self.price(stage))
 
     def exact_index(self, stage: int, group: int, stats: Floats) -> float:
-        """Index of one arm at a stage before any deployment, as exactly as it can be had."""
+        """Return the index of one arm at a stage before any deployment, to full precision."""
         return float(self.index(stage, group, stats[None])[0])
 
     # -- allocation ---------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Rules around any policy, one class each: what they do to allocation probabilities, and at looks.
+"""Rules around any policy, one class each: their effect on allocation probabilities and looks.
 
 A rule says in which states it alone decides (`decides`), which arms the policy chooses among
 (`restrict`), what becomes of the policy's probabilities (`adjust`) and the result of a look
@@ -7,7 +7,7 @@ A rule says in which states it alone decides (`decides`), which arms the policy 
 To add a rule: its setting and what refuses it in `problem/design_model.py`, a class here, its name
 in RULES: rules are obeyed in this order.
 
-All is a function of what is known: statistics, what is pending, and the arms not dropped.
+Everything is a function of statistics, pending pulls, and the arms that are not dropped.
 
 Shares of a batch are given in whole units: rounded up or down at random, so that they hold on
 average, and in every batch to within one unit. Arms that have been dropped are left out of the
@@ -61,7 +61,7 @@ def at_most(values: Floats, level: float) -> Allowed:
 
 @dataclass(eq=False)
 class Verdict:
-    """The verdict of a look at many states; each rule may change those of earlier rules."""
+    """Result of a look in many states; each rule may change the result of earlier rules."""
 
     reason: npt.NDArray[np.int8]  # (E,) code; 0: go on
     allowed: Allowed  # (E, K) arms not dropped
@@ -193,10 +193,10 @@ class Floor(Rule):
 
 
 class Cap(Rule):
-    """Probabilities above it are cut to it; the others share the excess in proportion.
+    """Cuts probabilities above the cap to it; the others share the excess in proportion.
 
-    Evenly where they have no probability. Where so many arms were dropped that the rest cannot
-    keep it, they share evenly.
+    They share it evenly if they have no probability. If too few arms are left to keep the cap, all
+    of them share evenly.
     """
 
     shares, setting = True, "max_probability"
@@ -215,7 +215,7 @@ class Cap(Rule):
 
 
 def _bounded(chances: Floats, free: Allowed, bound: Floats, beyond: np.ufunc) -> Floats:
-    """Chances of free arms beyond a bound (E, 1) are moved to it, the others scaled, in turn."""
+    """Move probabilities beyond a bound (E, 1) to it and scale the others, until none is beyond."""
     total = np.where(free, chances, 0.0).sum(axis=1, keepdims=True)
     clipped, result = np.zeros(chances.shape, np.bool_), chances
     for _ in range(chances.shape[1]):

@@ -361,7 +361,8 @@ def _bound_below(search: Search, tol: float, interrupted: bool) -> tuple[float |
 def _certify(search: Search) -> None:
     """Compute bounds for a search that was interrupted before it had any.
 
-    By passes if they are short, else rough ones; without those the interrupt is raised.
+    They come from passes if these are short, otherwise from rough bounds; without either, the
+    interrupt is raised.
     """
     market = search.market
     if np.isfinite(search.lower):

@@ -1,4 +1,4 @@
-"""Who sent a request and from which page, what they may do, and the access log.
+"""Authentication, permissions and origin of requests, and the access log.
 
 Requests are authenticated by a bearer token, or by the session cookie that a browser got for one:
 a random secret that is kept in memory only, as a digest, so that a restart of the server ends all
@@ -64,11 +64,11 @@ class _Counted:
 class Recorder:
     """Logins, refused tokens, looks at results and exports, for the access log.
 
-    Requests note what they do; it is written when they are answered, so that nobody waits for it
-    and reading goes on while the database cannot be written. What could not be written is tried
-    again. What repeats within an hour is counted, and the count is written with the next event of
-    its kind, or when the log is read. Strangers cannot grow the log without end: of refused tokens,
-    ten addresses per hour are named, all others are one event.
+    Entries of a request are written after its answer, so that no request waits for them and reading
+    continues while the database cannot be written. Failed writes are tried again. Repetitions
+    within an hour are counted; the count is written with the next event of the same kind, or when
+    the log is read. Strangers cannot fill the log: of refused tokens, ten addresses per hour are
+    named, and all others are one event.
     """
 
     def __init__(self, store: Store, *, clock: Callable[[], float] = time.monotonic) -> None:

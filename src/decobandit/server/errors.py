@@ -101,9 +101,8 @@ def database_silent() -> ApiError:
 def trial_error(error: TrialError, *, blinded: bool) -> ApiError:
     """Return status, code and message of a refusal by a trial.
 
-    Of a database that fails, the log has the details: they may name its file, its host or its user.
-    What is wrong with the record of a trial is for those who may read it: it tells how long the
-    trial is.
+    Details of a failing database are only in the log: they may name its file, host or user. Details
+    of a failed integrity check are only for people who may read the trial: they reveal its length.
     """
     status = next(status for kind, status in _TRIAL_ERRORS if isinstance(error, kind))
     again = {} if isinstance(error, Damaged) or status != 503 else {"Retry-After": "5"}

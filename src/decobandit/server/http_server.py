@@ -1,11 +1,11 @@
 """Runs the application: socket, uvicorn, shutdown.
 
-After a signal, requests under way are finished; then what still waits is cancelled, and a process
-that has not ended by itself shortly before the deadline is ended: a thread in a long computation or
-in a stalled database cannot be stopped otherwise. Every event that was acknowledged is on disk.
+After a signal, running requests are finished; then waiting ones are cancelled. A process that has
+not ended by itself shortly before the deadline is ended: a thread in a long computation or in a
+stalled database cannot be stopped otherwise. Every event that was acknowledged is on disk.
 
 What a client may make the server hold is limited. A request is parsed when the one before it is
-answered: what is sent ahead stays in a buffer of limited size, and beyond that in the network. The
+answered: requests sent ahead wait in a buffer of limited size, and beyond that in the network. The
 head of a request has a limit in size and in time. A client that does not read its answer is cut
 off, and so is one that does not close a connection that the server has ended.
 """
@@ -61,9 +61,9 @@ class Connections:
         return len(self._open)
 
     def add(self, new: BoundedProtocol) -> bool:
-        """Let one in, and close others where there are too many; whether there was room.
+        """Admit a connection, and close idle ones if there are too many; return whether it fits.
 
-        Without room all others are at work: then only known people are served on this one.
+        Without room all other connections are busy; the new one then serves only known people.
         """
         same = self._of(new.address)
         strangers = sum(not one.known for one in same)
@@ -82,7 +82,7 @@ class Connections:
         return [one for one in self._open if one.address == address]
 
     def _cut(self, among: list[BoundedProtocol], *, known: bool = False) -> bool:
-        """Close the oldest that waits for its client; those of known people only if told so."""
+        """Close the oldest idle connection; those of known people only if `known`."""
         idle = (one for one in among if one.waits and (known or not one.known))
         victim = next(idle, None)
         if victim is not None:
@@ -351,7 +351,7 @@ def end_within(seconds: float) -> None:
 
 
 def _most_connections(limits: Limits) -> int:
-    """As many as the system lets this process have files; the limit is raised where it may be."""
+    """Return the most connections that the limit on open files permits; raise it if possible."""
     try:
         import resource
     except ImportError:  # not Unix

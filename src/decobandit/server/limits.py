@@ -4,8 +4,8 @@ Rates are limited by the token bucket algorithm. Its tokens are called credits h
 `burst` credits and gets `rate` new ones per second; a request costs one.
 
 Places for concurrent requests and for readers of whole logs are shared between people: nobody
-takes more than are free. A text of a log is put into a file as fast as it can be made; its place is
-free before the client reads it.
+has more of them than are still free. The text of a log is written to a file at full speed; its
+place is free before the client reads it.
 """
 
 from __future__ import annotations
@@ -385,7 +385,7 @@ class RecordReaders:
 
 
 class _Unread:
-    """A text that waits for its reader; its file is closed when nobody holds it any longer."""
+    """A text that waits for its reader; its file is closed when the last reference is gone."""
 
     def __init__(self) -> None:
         self.file: IO[str] = tempfile.SpooledTemporaryFile(  # noqa: SIM115

@@ -1,8 +1,8 @@
 """Long computations for requests: plans, the prices of new trials, replays.
 
 They run in processes of their own (`worker_process.py`) and end when the client is gone. Each kind
-has its own queue, so that plans do not hold up new trials. Of one person one computation runs at a
-time, and some wait; then comes the first in the queue whose person has none under way.
+has its own queue, so that plans do not hold up new trials. Each person has at most one running
+computation and a few waiting ones; next is the first in the queue whose person has none running.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What operators of the server see: the log, and metrics for Prometheus at `/metrics`.
+"""Observability: the server's log, and metrics for Prometheus at `/metrics`.
 
 `Observe`, the outermost middleware, counts and logs every request, and gives it an id. Labels of
 metrics have few values: routes by their template, methods and statuses that are known, kinds of

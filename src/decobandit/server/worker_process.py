@@ -1,9 +1,9 @@
 """A process that computes for the server: it can be ended, and cannot take the server down.
 
-It stays for the next computation, with what is compiled and cached. It runs at low priority, so
-that requests come first. It cannot take more memory than is available when a computation begins,
-and where memory runs out all the same, the system ends it and not the server. It ends with the
-server: its standard input does.
+It stays for the next computation, with its compiled code and caches. It runs at low priority, so
+that requests come first. It cannot take more memory than is available when a computation begins; if
+memory still runs out, the system ends this process and not the server. It ends with the server,
+which closes its standard input.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ are fitted to other draws. It is offered from MIN_DRAWS per control on, and leav
 say nothing (`usable`). What varies by less than CONSTANT_WITHIN of the terms that it is summed from
 is rounding.
 
-A spread is worth what was seen to vary. `mean_estimate` adds to it:
+A spread measures only the variation that was drawn. `mean_estimate` adds to it:
 
     few draws decide        where k of n draws differ from the others, by M, the estimate and its
                             error are low together; k + 9 instead of k in the variance k M^2 / n^2

@@ -457,7 +457,7 @@ def _entry(value: object, between: str = " ") -> object:
 
 
 def save_csv(rows: Sequence[Row], path: Path) -> None:
-    """Write a table as CSV, with the columns of the kind that has most."""
+    """Write a table as CSV, with the columns of the row type that has the most fields."""
     kind = max(map(type, rows), key=lambda kind: len(fields(kind)), default=Row)
     write_whole(path, csv_text(kind, rows))
 

@@ -132,7 +132,7 @@ def _compute_or_fail(cell: Cell, workers: int | None = None) -> CellResult | Cel
 
 @lru_cache(maxsize=8)
 def _context(problem: Problem, tol: float, ties: TieRule, workers: int | None) -> Context:
-    """One per process and problem: the dual is solved once for all policies and seeds."""
+    """Return the context of a problem, one per process, so that its dual is solved once."""
     return Context(
         problem,
         tol=tol,

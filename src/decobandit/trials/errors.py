@@ -54,7 +54,7 @@ class NoFreeSlot(Conflict, code="no_free_slot"):
 
 
 class BudgetSpent(NoFreeSlot, code="budget_spent"):
-    """What is left of the budget pays no arm at any stage left."""
+    """The money left cannot pay for any arm at any stage left."""
 
     for_blinded = "the trial is over: no more allocations are made"
 

@@ -136,11 +136,11 @@ class Head:
 
 
 class NotAtOnce(Exception):
-    """A change that others would have to wait for; it runs by itself."""
+    """A change that would delay other writers; it has to run alone."""
 
 
 class _FarBehind(NotAtOnce):
-    """Too many events to check while others wait for the lock."""
+    """Too many events to check while other writers wait for the lock."""
 
 
 class EventLog:

@@ -1,7 +1,7 @@
 """Requests to a trial, each of which becomes one event or gets the answer of an earlier one.
 
-Slow decisions are made before the transaction that records them, and again if the trial has
-changed by then; short ones in it, many of which can share a commit (`Change.attempt`).
+Slow decisions are made before the transaction that records them, and repeated if the trial has
+changed by then; short ones are made in it, and many can share a commit (`Change.attempt`).
 """
 
 from __future__ import annotations

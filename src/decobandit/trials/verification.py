@@ -290,7 +290,7 @@ def read_export(data: bytes) -> Any:
 def verify_export(tree: Any, *, head: str | None = None) -> Verification:
     """Check an exported trial without the database: `tree` is the content of its file.
 
-    `head`: one that was kept elsewhere, which some event must have.
+    `head`: hash of an event, noted elsewhere; some event must have it.
     """
     return checked_export(tree, head=head)[0].result()
 

@@ -144,7 +144,7 @@ class FlagError(Exception):
 
 
 class FlagRoute(ApiRoute):
-    """Checks role and context; refusals are those of OFREP.
+    """Route that checks role and context; its refusals have the form of OFREP.
 
     Calls its endpoint itself: evaluations are frequent, and have one parameter.
     """

@@ -1,4 +1,4 @@
-"""What routes of the API share: checks before an endpoint, parameters, changes, answers.
+"""Shared parts of API routes: checks before an endpoint, parameters, changes, answers.
 
 Roles, content types and bodies are checked before an endpoint runs.
 """

@@ -1,10 +1,10 @@
 """The page that plans a trial and starts it, and its form.
 
-Fields are called as the form calls them: `name`, `policy`, `file`, those of `PROBLEM` and `DESIGN`,
+Fields have the names that the form uses: `name`, `policy`, `file`, those of `PROBLEM` and `DESIGN`,
 for the arm of row 2 `arm-2`, `good-2`, `bad-2`, `reward_good-2`, `reward_bad-2`, for scenario 2
 `scenario-2`, and `truth-2-3` for the success probability of the arm in row 3. Rows are counted
-from 1. A field of the design that is left empty is left out. Where there is the text of a problem
-file, it is the problem and its design.
+from 1. A field of the design that is left empty is left out. If the form has the text of a problem
+file, that text gives the problem and its design.
 """
 
 from __future__ import annotations
