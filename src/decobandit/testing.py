@@ -1,4 +1,4 @@
-"""Checks for authors of policies: what every policy must hold, whatever it does inside.
+"""Checks for authors of policies: requirements on every policy, however it works.
 
 from decobandit.testing import check_policy
 
@@ -18,11 +18,11 @@ STATES_PER_STAGE = 5
 
 
 def check_policy(policy: Policy, *, seed: int = 1) -> None:
-    """Raise an AssertionError unless a policy holds what the package relies on.
+    """Raise an AssertionError unless a policy satisfies the requirements of the package.
 
     At states of random outcomes of every stage: pulls add up to those of the stage, in whole units,
     without changing the states; equal states and seeds get equal pulls, whatever other states are
-    asked together with them; probabilities sum to one and respect the arms that are allowed; a
+    in the same call; probabilities sum to one and respect the arms that are allowed; a
     policy that declares `symmetric` answers permuted arms by permuted pulls; and `select` agrees
     with `allocate_many`.
 
@@ -36,7 +36,7 @@ def check_policy(policy: Policy, *, seed: int = 1) -> None:
     Raises
     ------
     AssertionError
-        With one sentence that says which claim does not hold, and at which stage.
+        With one sentence that names the failed requirement, and the stage.
 
     Examples
     --------

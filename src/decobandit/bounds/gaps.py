@@ -118,7 +118,7 @@ class Gap(Tabular):
 
     @property
     def gap_se(self) -> float:
-        """Standard error of the gap, which is that of the value, for the bound is exact."""
+        """Standard error of the gap: that of the value, since the bound is exact."""
         return self.value_se
 
     @property

@@ -1,6 +1,6 @@
 """Upper bounds on the value of every policy: one function each, in the table `BOUNDS`.
 
-A function returns its bound, or None where it is not defined or takes too long. `bound` computes
+A function returns its bound, or None if the bound is undefined or too slow. `bound` computes
 all of them, best first: the exact optimum before any other, then by value. An estimate counts with
 three standard errors.
 

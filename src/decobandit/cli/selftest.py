@@ -235,7 +235,7 @@ ABOUT = (
 
 @dataclass(frozen=True)
 class Selftest:
-    """The checks of one run, and where it was made."""
+    """The checks of one run, with the versions and the system."""
 
     checks: tuple[Check, ...]
     installed: dict[str, str]

@@ -115,7 +115,7 @@ class RemoteTrial(Verbs[One, Many]):
         return self._change(*path, **_outcomes(outcome), key=key, confirm_range=confirm)
 
     def cancel(self, allocation_id: str, *, reason: str, key: str | None = None) -> One:
-        """Cancel what is pending, and say why; without outcomes, the slots are free again."""
+        """Cancel pending pulls, with a reason; without outcomes, their slots are free again."""
         return self._change("allocations", allocation_id, "cancel", reason=reason, key=key)
 
     def correct(
@@ -127,7 +127,7 @@ class RemoteTrial(Verbs[One, Many]):
         key: str | None = None,
         confirm_range: bool = False,
     ) -> One:
-        """Replace recorded outcomes, and say why; the old ones stay in the log."""
+        """Replace recorded outcomes, with a reason; the old ones stay in the log."""
         path, body = ("allocations", allocation_id, "correct"), _outcomes(outcome)
         confirm = confirm_range or None
         return self._change(*path, **body, reason=reason, key=key, confirm_range=confirm)
@@ -154,7 +154,7 @@ class RemoteTrial(Verbs[One, Many]):
         return self._get()
 
     def why(self, *, segment: str | None = None) -> One:
-        """Return the numbers behind the next decision, of a segment where there are some."""
+        """Return the numbers behind the next decision; in a trial with segments, that of one."""
         return self._get("why", segment=segment)
 
     def events(self) -> Many:
@@ -184,7 +184,7 @@ class RemoteTrial(Verbs[One, Many]):
         return self._get("report", control=control)
 
     def episode(self, *, segment: str | None = None) -> One:
-        """Compare the recorded outcomes with the prices, of a segment where there are some."""
+        """Compare the recorded outcomes with the prices; in a trial with segments, those of one."""
         return self._get("path", segment=segment)
 
     def export(self) -> One:
@@ -246,7 +246,7 @@ class RemoteTrial(Verbs[One, Many]):
         policy: str | None = None,
         key: str | None = None,
     ) -> One:
-        """Let an arm, a table as in a problem, join from the next stage on, and say why."""
+        """Let an arm, a table as in a problem, join from the next stage on, and give the reason."""
         return self._change("arms", arm=dict(arm), reason=reason, policy=policy, key=key)
 
     def close_arm(
@@ -357,7 +357,7 @@ class ServerVerbs(Verbs[One, Many], Generic[One, Many, Handle]):
         return self._sent(Request("POST", ("tokens",), body=body))
 
     def revoke_token(self, name: str) -> One:
-        """End a token and its sessions; the last administrator's is refused."""
+        """End a token and its sessions; the last administrator's token cannot be revoked."""
         return self._sent(Request("DELETE", ("tokens", name), alike=True))
 
     def people_log(self) -> One:

@@ -1,4 +1,4 @@
-"""Operating characteristics of a design: every policy in every scenario, exact where it can be."""
+"""Operating characteristics of a design: every policy in every scenario, exact where possible."""
 
 from __future__ import annotations
 

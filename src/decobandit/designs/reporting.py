@@ -64,7 +64,7 @@ def study_design(
     workers: int | None = None,
     progress: Report | None = None,
 ) -> DesignStudy:
-    """Compute what the report of a design says, after Ctrl-C what was finished.
+    """Compute the contents of a design report; after Ctrl-C, the finished part.
 
     Arguments are those of `operating_characteristics`. Equal allocation is added where it is not
     listed; thresholds are calibrated for every prior.

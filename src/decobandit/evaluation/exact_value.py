@@ -171,7 +171,7 @@ def evaluate(
 ) -> Evaluation:
     """Return the exact value of a policy.
 
-    The policy is asked in each state, for its probabilities where it has them. Without a truth, a
+    The policy decides in each state, with its probabilities if it has them. Without a truth, a
     `symmetric` policy sees the arms of each group sorted, most pulled first, then most good.
 
     Parameters

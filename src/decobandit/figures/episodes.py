@@ -129,7 +129,7 @@ def episode_figure(
     """Draw one episode: the two terms, the index with the price, and the cumulative loss.
 
     `expected` (stages,): what the policy is expected to have lost after each stage, such as
-    `gap(problem, policy, solution=solution).running_loss`; drawn beside what was lost here.
+    `gap(problem, policy, solution=solution).running_loss`; drawn beside the loss of this episode.
     `interactive`: a figure of plotly in place of one of matplotlib.
     """
     _refuse_empty(episode)

@@ -1,4 +1,4 @@
-"""Batches on the benchmark of Che and Namkoong: simple regret beside the published figures.
+"""Batches on the benchmark of Che and Namkoong: simple regret and the published numbers.
 
 A hundred pulls per stage, nothing is earned before the deployment of one arm. Policies that need
 prices share a batch in units of 10 pulls, the others in single pulls, as published.
@@ -143,7 +143,7 @@ HEADER = ("policy", "published", "here", "z-score", "vs. published RHO", "second
 
 
 def section(rows: Sequence[Row]) -> Section:
-    """Return the section: a table per cell, published figures beside ours."""
+    """Return the section: a table per cell, published numbers beside ours."""
     tables = []
     for prior, arms, horizon in dict.fromkeys((row.prior, row.arms, row.horizon) for row in rows):
         size = (prior, arms, horizon)

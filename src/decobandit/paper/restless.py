@@ -1,4 +1,4 @@
-"""Restless arms beside numbers of others: Whittle indices, relaxed rewards, and our policies."""
+"""Restless arms compared with published numbers: Whittle indices, relaxed rewards, our policies."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def chain_problem(case: str) -> Problem:
 
 @dataclass(frozen=True)
 class Row:
-    """A number of ours, and the one beside it where there is one."""
+    """One of our numbers, with the reference number if there is one."""
 
     case: str
     quantity: str
@@ -185,7 +185,7 @@ def _compared(row: Row) -> tuple[str, ...]:
 
 
 def part(scale: str, folder: Path, progress: Report) -> Part:
-    """Compute all cases: our policies beside the bound, bounds and indices beside references."""
+    """Compute all cases: our policies against the bound, bounds and indices against references."""
     rows = run(scale, folder, progress)
     references = [row for row in rows if row.reference is not None]
     bounds = {row.case: row.ours for row in references}

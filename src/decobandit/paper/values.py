@@ -1,4 +1,4 @@
-"""Values of policies published by others: uniform priors, 5, 10 and 50 arms, 100 and 500 pulls."""
+"""Published values of policies: uniform priors, 5, 10 and 50 arms, 100 and 500 pulls."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def _line(row: Row) -> tuple[str, ...]:
 
 
 def part(scale: str, folder: Path, progress: Report) -> Part:
-    """Put our values beside published ones, and list all published ones."""
+    """Compare our values with published ones, and list all published ones."""
     rows = run(scale, folder, progress)
     printed = [
         (str(one.horizon), str(one.arms), *(f"{one.policies[name]:.1f}" for name in TITLES))

@@ -90,9 +90,9 @@ def _pull_values(problem: Problem, rewards: bool, stage: int | None) -> tuple[Fl
 class BetaComparison:
     """Comparison of the posteriors of success probabilities, on one grid for all states.
 
-    Priors of at least MIN_PRIOR. margin: difference by which an arm must be better, or within
-    which arms are alike. factor: reward per unit of success probability, the same for all arms, not
-    0; if it is negative, the arm of the smallest success probability is best.
+    Prior parameters must be at least MIN_PRIOR. margin: difference by which an arm must be better,
+    or within which arms are equivalent. factor: reward per unit of success probability,
+    the same for all arms, not 0; if it is negative, the smallest success probability is best.
     """
 
     def __init__(self, problem: Problem, margin: float = 0.0, factor: float = 1.0) -> None:

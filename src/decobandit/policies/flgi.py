@@ -2,10 +2,10 @@
 
     p_k = 1/b sum_{i=1..b} P(the Gittins rule takes arm k for the i-th unit of the block)
 
-The rule is fully sequential, discounted for ever by DISCOUNT for each pull, and breaks ties at
-random; the outcomes of the block are drawn from the posteriors at its begin, which then move with
-them. Each unit is drawn independently with these probabilities: its position i evenly, then the
-rule up to there. Villar, Wason and Bowden, Response-adaptive randomization for multi-arm clinical
+The rule is fully sequential, with an infinite horizon and DISCOUNT per pull, and breaks ties at
+random; the outcomes of the block are drawn from the posteriors at its start, which they then
+update. Each unit is drawn independently with these probabilities: its position i uniformly, then
+the rule up to i. Villar, Wason and Bowden, Response-adaptive randomization for multi-arm clinical
 trials using the forward looking Gittins index rule, Biometrics 2015;
 normal outcomes: Williamson and Villar, A response-adaptive randomization procedure for multi-armed
 clinical trials with normally distributed outcomes, Biometrics 2020.

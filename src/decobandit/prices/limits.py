@@ -1,8 +1,8 @@
 """Limits of a stage on pulls, resources and money, and how offers of all groups share them out.
 
 Prices of a problem are one array: those of pulls at all stages, then those of resources, stage by
-stage, then that of money. Amounts of a resource are counted in its largest use, so that prices are
-of one size, and no more of a resource counts than all arms together could use.
+stage, then that of money. Amounts of a resource are multiples of its largest use, so that prices
+have similar sizes; no more of a resource counts than all arms together could use.
 """
 
 from __future__ import annotations

@@ -303,7 +303,7 @@ class StageMarket(Market):
 
 
 class RelaxedSolution(NamedTuple):
-    """Prices from a stage on, what states are worth there, and parts of them that are pulled."""
+    """Prices from a stage on, the values of states there, and the parts of them that are pulled."""
 
     prices: Floats  # (stages,)
     first_index: Floats  # (states,) at the first of these stages

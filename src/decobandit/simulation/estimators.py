@@ -12,9 +12,8 @@
 A draw is one choice of the parameters; the episodes that share it are averaged first, so that draws
 are independent and their spread gives the error. Draws may have weights of mean 1
 (`worlds.Proposal`). The regression is cross-fitted: the weights of the controls that correct a draw
-are fitted to other draws. It is offered from MIN_DRAWS per control on, and leaves out controls that
-say nothing (`usable`). What varies by less than CONSTANT_WITHIN of the terms that it is summed from
-is rounding.
+are fitted to other draws. It is offered from MIN_DRAWS per control on, and leaves out
+uninformative controls (`usable`). Variation below CONSTANT_WITHIN of the summed terms is rounding.
 
 A spread measures only the variation that was drawn. `mean_estimate` adds to it:
 
@@ -205,7 +204,7 @@ def term_errors(first: Floats, second: Floats, draws: int) -> Floats:
 
 
 def check_draws(draws: int) -> None:
-    """Refuse fewer draws than their spread can be known from."""
+    """Refuse too few draws for an estimate of their spread."""
     if draws < MIN_DRAWS:
         raise InvalidArgument(
             f"draws: {draws} is not allowed; must be {MIN_DRAWS} or more for a simulated gap, "

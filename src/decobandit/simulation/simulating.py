@@ -247,7 +247,7 @@ class Sampling(Sizes, total=False):
 
 
 def check_sizes(draws: int, per_draw: int) -> None:
-    """Refuse numbers that make no simulation."""
+    """Refuse invalid numbers of draws and episodes."""
     for name, value in (("draws", draws), ("per_draw", per_draw)):
         if isinstance(value, bool) or not isinstance(value, Integral):
             raise InvalidArgument(

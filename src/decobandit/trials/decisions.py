@@ -1,7 +1,7 @@
 """Which arm is next while the outcomes of some allocations are pending, and why.
 
 Pending pulls count as made; their outcomes are averaged over, or drawn where the policy draws.
-Replays compare the sentences: they must not change for decisions that are on record.
+Replays compare the sentences: they must not change for recorded decisions.
 """
 
 from __future__ import annotations

@@ -189,7 +189,7 @@ class Ledger:
 
     @property
     def can_pay(self) -> bool:
-        """Whether what is left of a budget pays some arm at some stage left."""
+        """Whether the money left can pay for some arm at some stage left."""
         if self.left is None:
             return True
         problem, later = self.problem, slice(self.stage, self.problem.horizon)
@@ -426,7 +426,7 @@ class Ledger:
             raise errors.NoFreeSlot("every slot of the trial is in use")
 
     def problem_after(self, request: Request, dropped: tuple[str, ...] = ()) -> Problem:
-        """Return the problem from the stage under way on, after an arm has joined or left."""
+        """Return the problem from the current stage on, after an arm has joined or left."""
         if request.kind == "arm_closed":
             return without_arm(self.problem, str(request.arm), self.stage, dropped)
         arm = arm_of(json.loads(str(request.definition)))

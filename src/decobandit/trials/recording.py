@@ -387,7 +387,7 @@ class Recording:
         key: str | None = None,
         by: str = "library",
     ) -> Summary:
-        """Let an arm join from the next stage on, and say why: `arm` as in a problem file.
+        """Let an arm join from the next stage on, and give the reason: `arm` as in a problem file.
 
         Rewards by stage have one number for every stage of the trial. `policy`: another one from
         here on, if that of the trial does not serve arms with windows. Prices and the bound of the
@@ -408,9 +408,9 @@ class Recording:
         key: str | None = None,
         by: str = "library",
     ) -> Summary:
-        """Stop allocating an arm from the next stage on, and give the reason; as in `add_arm`.
+        """Stop allocating an arm from the next stage on, with a reason; arguments as in `add_arm`.
 
-        Its pending outcomes can still be recorded. A deployment may still take it.
+        Its pending outcomes can still be recorded. A deployment may still choose it.
         """
         return self._change_arms("arm_closed", {"arm": arm, "policy": policy}, reason, key, by)
 
@@ -563,7 +563,7 @@ class Recording:
     def cancel(
         self, allocation_id: str, *, reason: str, key: str | None = None, by: str = "library"
     ) -> Allocation:
-        """Cancel what is pending of an allocation, and say why.
+        """Cancel the pending pulls of an allocation, and give the reason.
 
         If none of its outcomes was recorded, its slots are free again; otherwise they stay used,
         and the cancelled pulls are lost.

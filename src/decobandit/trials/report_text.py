@@ -167,7 +167,7 @@ def inference_rows(report: TrialReport) -> list[list[str]]:
 
 
 def inference_left_out(report: TrialReport) -> list[str]:
-    """Return what is left out of inference, and why."""
+    """Return the methods of inference that are left out, with reasons."""
     return [f"{methods}: {reason}" for methods, reason in report.inference_left_out.items()]
 
 

@@ -582,7 +582,7 @@ def drawn_codes(arms: int) -> list[str]:
 
 
 def codes_of(recorded: Sequence[str], arms: int) -> list[str]:
-    """Check the codes on record: one for every arm."""
+    """Check the recorded codes: one for every arm."""
     if sorted(recorded) != sorted(letters(k) for k in range(arms)):
         raise InvalidArgument("the codes are not those of its arms")
     return list(recorded)

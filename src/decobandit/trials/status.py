@@ -91,7 +91,7 @@ def rewards(ledger: Ledger) -> Iterator[tuple[Allocation, float]]:
 
 
 def bound_from_here(ledger: Ledger, decider: Decider) -> float | None:
-    """Return the dual function from the stage under way on, at the trial's prices.
+    """Return the dual function from the current stage on, at the trial's prices.
 
     Averaged over pending outcomes, which is an upper bound: earlier information cannot hurt. Exact
     at the end; None without prices.

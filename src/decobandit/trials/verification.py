@@ -237,7 +237,7 @@ def _this_program() -> str:
 
 
 def _origin(version: str, by: object) -> str:
-    """Return what a decision was made by, from the environment on record."""
+    """Return the environment of a decision, as recorded."""
     if not isinstance(by, dict):  # a log that another program has written
         return f"version {version}"
     return f"version {version}, packages {by.get('packages')}, {by.get('cpu')}"

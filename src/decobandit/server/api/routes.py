@@ -205,7 +205,7 @@ def trial_status(request: Request, caller: Caller, trial: Seen) -> Response:
 @router.get("/trials/{trial}/why", response_model=out.WhyOut)
 @allow("admin", "viewer")
 def trial_why(_: Caller, trial: Seen, segment: OfSegment = None) -> Response:
-    """Return the numbers behind the next decision, of a segment where there are some."""
+    """Return the numbers behind the next decision; in a trial with segments, that of one."""
     part = trial.read().of(segment)
     full = status_of(part).to_dict()
     return answer({name: full[name] for name in out.WhyOut.model_fields})
@@ -268,7 +268,7 @@ def trial_export(request: Request, caller: Caller, trial: Opened) -> StreamingRe
 @router.get("/trials/{trial}/path", response_model=dict[str, Any])
 @allow("admin", "viewer")
 def trial_path(_: Caller, trial: Seen, segment: OfSegment = None) -> Response:
-    """Compare the recorded outcomes with the prices, of a segment where there are some."""
+    """Compare the recorded outcomes with the prices; in a trial with segments, those of one."""
     return answer(trial.episode(segment=segment))
 
 

@@ -124,7 +124,7 @@ def run(
 
 @dataclass(frozen=True)
 class Refused:
-    """A form with counts that was refused: which one, why, and what was typed into it."""
+    """A refused form with counts: the form, the reason, and the typed values."""
 
     form: str  # tell or correct
     allocation: str
