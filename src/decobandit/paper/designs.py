@@ -1,4 +1,4 @@
-"""Designs against published numbers: BinaryBandit.jl, Whittle's index, adaptr, FLGI, normal arms."""
+"""Designs against published numbers: BinaryBandit.jl, Whittle's index, adaptr, FLGI, normal."""
 
 from __future__ import annotations
 
