@@ -4,15 +4,18 @@ import numpy as np
 import pytest
 from scipy.stats import nbinom, norm
 
-from decobandit.arm import ArmGraph, Grid, graph_of
+from decobandit.arm import ArmGraph, Grid, OneArmValues, graph_of
 from decobandit.arm.grids import contracted_sd
 from decobandit.arm.kernels.graph import row_ahead, row_back
 from decobandit.problem import (
+    Arm,
     ArmModel,
     BernoulliModel,
     CategoricalModel,
+    MarkovArm,
     NormalModel,
     PoissonModel,
+    Problem,
     normal_excess,
 )
 from helpers.refusals import refused
@@ -151,3 +154,35 @@ def test_states_are_found_where_their_mean_stands(kind: ArmModel) -> None:
 def test_classes_that_do_not_fit_are_refused_with_what_does() -> None:
     with refused("too_large"):
         graph_of(CategoricalModel((1.0,) * 6, (0.0,) * 6), 500)
+
+
+def test_an_arm_may_have_more_states_of_its_own_than_stages() -> None:
+    """Values at all stages against a recursion over the states, by name."""
+    rng, number = np.random.default_rng(0), 12
+    names, means = [f"s{i}" for i in range(number)], rng.random(number).tolist()
+    chances = (0.5, 0.25, 0.25)
+    after = [rng.choice(number, len(chances), replace=False).tolist() for _ in range(number)]
+    states = {
+        names[i]: {
+            "mean": means[i],
+            "next": {f"o{j}": (chances[j], names[k]) for j, k in enumerate(after[i])},
+        }
+        for i in range(number)
+    }
+    arms = [Arm(name="own", prior=MarkovArm(first="s0", states=states)), Arm(name="other")]
+    problem, prices = Problem(arms=arms, horizon=5), [0.4, 0.45, 0.5, 0.5, 0.3]
+    values = OneArmValues(problem, prices)
+
+    def value(stage: int, i: int) -> float:
+        if stage == 5:
+            return 0.0
+        later = [value(stage + 1, k) for k in after[i]]
+        pull = means[i] - prices[stage] + float(np.dot(chances, later))
+        return max(value(stage + 1, i), pull)
+
+    reached = {0}
+    for pulls in range(5):
+        for i in reached:
+            found = values.values_of(pulls, 0, np.array([float(pulls), float(i)]))
+            assert found == pytest.approx(value(pulls, i), abs=1e-12)
+        reached = {k for i in reached for k in after[i]}

@@ -69,7 +69,7 @@ def make_graph(model: ArmModel, unit: int, rows: int, grid: Grid) -> ArmGraph:
         case CategoricalModel():
             return class_graph(model, unit, rows * unit)
         case MarkovModel():
-            return state_graph(model, unit, rows * unit)
+            return state_graph(model, unit, rows * unit, len(model.arrays.names))
         case NormalModel():
             return normal_graph(model, unit, rows, grid.refine)
         case PoissonModel():

@@ -140,12 +140,13 @@ def good_graph(model: BernoulliModel, unit: int, rows: int) -> ArmGraph:
     )
 
 
-def state_graph(model: ArmModel, unit: int, rows: int) -> ArmGraph:
+def state_graph(model: ArmModel, unit: int, rows: int, largest: int = 0) -> ArmGraph:
     """Row n: all statistics that n pulls may lead to, in lexical order; a unit is pulls one by one.
 
-    A state's key is a number of its own over all rows, because statistics tell the pulls.
+    A state's key is a number of its own over all rows, because statistics tell the pulls. largest:
+    of all statistics, if it may be above the number of pulls.
     """
-    base, width = rows + 2, model.width
+    base, width = max(rows, largest) + 2, model.width
     if base**width < LARGEST_KEY:
         factors = np.array([base**i for i in reversed(range(width))])
     else:  # equal keys of two states are as likely as any

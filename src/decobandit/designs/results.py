@@ -288,10 +288,6 @@ class DesignResult(Tabular):
             for k, arm in enumerate(self.problem.arms)
         )
 
-    def _calibration(self) -> Columns:
-        names = [one.name for one in fields(Calibrated)]
-        return columns_of((one.to_dict() for one in self.calibration), names)
-
     def _inference(self) -> Columns:
         names = ["scenario", "policy", *(one.name for one in fields(InferenceCheck))]
         rows = (
