@@ -22,8 +22,8 @@ Files and errors
     `TooLarge`, `Unsupported`
 
 Signatures are alike: the problem first, then a policy by object or by name, the rest by keyword.
-`solution=` hands in a dual that is solved already, `rng=` a seed or a generator, `workers=` a
-number of threads, `progress=` a callback. Results are frozen, `x_se` is the standard error of `x`,
+`solution=` takes a solved dual, `rng=` a seed or a generator, `workers=` a number of threads,
+`progress=` a callback. Results are frozen, `x_se` is the standard error of `x`,
 and results by stage are arrays (stages,). Their classes are in the package that computes them, as
 `decobandit.bounds.Gap`.
 

@@ -151,9 +151,9 @@ def forecast(
     policies : sequence of str
         Names of policies.
     chosen : str, optional
-        A policy that comes first and may take up to a minute.
+        Policy listed first, which may take up to a minute.
     rules : Rules, optional
-        Rules of a design, that the policies play under: floors, looks, early stopping and others.
+        Rules of a design that the policies follow: floors, looks, early stopping and others.
     draws : int, optional
         Draws of the parameters where values are simulated; by default what takes about a second.
     rng : int or Generator

@@ -150,7 +150,7 @@ def optimum(
     Parameters
     ----------
     problem : Problem
-        A small one; `count_states` says how small it is.
+        A small problem; `count_states` counts its joint states.
     keep : bool
         Whether to keep the values of all states, from which a policy can be read.
     limit_bytes : int, optional
@@ -167,7 +167,7 @@ def optimum(
     Raises
     ------
     TooLarge
-        At once, where the states need more memory or time than allowed.
+        Before it starts, if the states need more memory or time than allowed.
 
     Examples
     --------

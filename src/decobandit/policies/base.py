@@ -147,8 +147,8 @@ class Context:
 class Policy(Shown, ABC):
     """Base class of all policies: chooses the arms of every stage.
 
-    A policy of your own derives from `IndexPolicy` and writes `index`, or from this class and
-    writes `select`; docs/adding-a-policy.md has examples.
+    A new policy derives from `IndexPolicy` and defines `index`, or from this class and
+    defines `select`; docs/adding-a-policy.md has examples.
 
     Attributes
     ----------
@@ -159,7 +159,7 @@ class Policy(Shown, ABC):
     ties : TieRule
         How it breaks ties; see `problem.ties`.
     randomised : bool
-        Whether it draws its arms, not only between ties.
+        Whether it draws arms at random, not only to break ties.
     symmetric : bool
         Whether swapping exchangeable arms swaps its answers; position may only break ties. Exact
         evaluation then merges such arms. Not inherited: every class declares it for itself.

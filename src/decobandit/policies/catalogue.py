@@ -177,7 +177,7 @@ def make_policy(
         Problem to play.
     policy : str or Policy
         A name of the catalogue (`policy_names`), `package.module:Class`, or a policy that was made
-        for this problem already, which is handed back.
+        for this problem, which is returned.
     tol : float
         Relative gap of the prices, for a policy that needs them.
     ties : TieRule

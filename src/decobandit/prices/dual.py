@@ -143,7 +143,7 @@ def solve(
 ) -> DualSolution:
     """Minimise the dual function: prices, and a certified bound on what any policy can earn.
 
-    A keyboard interrupt ends the search: the best solution so far is returned, with its own gap and
+    A keyboard interrupt ends the search: the best solution so far is returned, with its gap and
     `interrupted` set. Long problems that have no bounds yet get rough ones: the upper one is then
     that of arms with known success probabilities, above the dual function at the prices; the lower
     one is the reward of a policy that learns nothing. Batches and non-binary outcomes have none,

@@ -196,7 +196,8 @@ class Arm(Frozen):
         "be deployed after them.",
     )
     cost: PerStage | None = Field(
-        default=None, description="Of a pull, from the budget: one number, or one per stage."
+        default=None,
+        description="Cost of a pull, paid from the budget: one number, or one per stage.",
     )
     uses: Uses | None = Field(
         default=None, description="Amount of each resource that a pull uses; 0 if not named."

@@ -187,7 +187,7 @@ class Rules(Frozen):
         "list, sizes are drawn.",
     )
     block_seed: Count | None = Field(
-        default=None, description="Of drawn block sizes; a trial draws its own."
+        default=None, description="Seed of drawn block sizes; a trial draws its own."
     )
     floor: Probability = Field(default=0.0, description="Least probability of every arm.")
     floor_kind: FloorKind = Field(
@@ -205,13 +205,14 @@ class Rules(Frozen):
     looks: Looks | None = Field(default=None, description="After every outcome if left out.")
     stop: Stop = Field(default=Stop(), description="When a look stops the trial or drops an arm.")
     margin: Number = Field(
-        default=0.0, description="By which an arm must beat control, or arms are equivalent."
+        default=0.0,
+        description="Difference to beat control by, or within which arms are equivalent.",
     )
     compare: Comparison = Field(
-        default="reward", description="What arms are compared by: reward of a pull, or outcome."
+        default="reward", description="Quantity to compare: reward of a pull, or outcome."
     )
     test: FinalTest | None = Field(
-        default=None, description="The test at the end; one more look where none is given."
+        default=None, description="Final test; one more look if left out."
     )
     controls: Controls = Field(
         default="all",
@@ -413,14 +414,14 @@ class Design(Rules):
         )
     )
     draws: Annotated[int, whole_number(1, MAX_DRAWS)] = Field(
-        default=10_000, description="Trials that are simulated, where it is not exact."
+        default=10_000, description="Number of simulated trials, if the design is not exact."
     )
     seed: Annotated[int, whole_number(0, LARGEST_SEED)] = Field(
-        default=1, description="Of what is simulated."
+        default=1, description="Seed of the simulation."
     )
     scenarios: Annotated[tuple[Scenario, ...], at_most(MAX_SCENARIOS)] = Field(
         default=(),
-        description="True success probabilities that may hold.",
+        description="Possible true success probabilities.",
         json_schema_extra={"maxItems": MAX_SCENARIOS},
     )
     question: Question = Field(default="", description="Research question, for the report.")

@@ -74,10 +74,11 @@ class Terminal(Frozen):
     """
 
     deploy: NotNegative = Field(
-        default=0.0, description="How many pulls the deployment of an arm is worth; 0 for none."
+        default=0.0,
+        description="Number of pulls that the deployment of an arm is worth; 0 for none.",
     )
     deploy_arms: ArmCount = Field(
-        default=1, description="How many arms are deployed; more than 1 for a shortlist."
+        default=1, description="Number of arms that are deployed; more than 1 for a shortlist."
     )
 
     @model_validator(mode="after")
@@ -118,7 +119,7 @@ Unit = Annotated[
 ArmList = Annotated[
     tuple[Entry, ...],
     Field(
-        description="The arms; their names differ.",
+        description="Arms, with different names.",
         json_schema_extra={"minItems": 1, "maxItems": MAX_ARMS},
     ),
 ]

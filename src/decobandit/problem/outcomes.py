@@ -62,8 +62,8 @@ def read_outcomes(
     arm_column : str
         Column with the name of the arm.
     outcome_column : str
-        Column with the outcome of one pull: good or bad, or 1 or 0; of arms of other kinds the
-        number of a class, a number, a count, the name of an outcome.
+        Column with the outcome of one pull: good or bad, or 1 or 0; for non-binary
+        arms the number of a class, a number, a count, or the name of an outcome.
     good_column, pulls_column : str
         Columns to use if there is no outcome column: good outcomes, and pulls. Several rows of an
         arm add up.

@@ -309,7 +309,7 @@ def save_problem(problem: Problem, path: str | Path, *, design: Design | None = 
     Raises
     ------
     ProblemError
-        If the name ends otherwise, or the file cannot be written.
+        If the name has another ending, or the file cannot be written.
 
     Examples
     --------

@@ -99,8 +99,8 @@ def with_history(
 
     An outcome counts as `discount` of one of the problem's own: a power prior. Its effective sample
     size is that of the prior before, plus `discount` times the earlier pulls. In a problem with
-    segments, outcomes of other segments count, too, by less the more the segments differ
-    (the formula stands at the top of `problem/variants.py`).
+    segments, outcomes of other segments count, too, less so the more the segments differ
+    (the formula is at the top of `problem/variants.py`).
 
     Parameters
     ----------

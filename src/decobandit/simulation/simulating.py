@@ -80,7 +80,7 @@ def simulate(
         played.
     rng : int or numpy.random.Generator, optional
         A seed, or a generator that gives one; `settings["seed"]` of the result has it. The same
-        seed gives the same numbers, whatever `workers` is; None stands for a new seed each time.
+        seed gives the same numbers for any `workers`; None stands for a new seed each time.
     workers : int, optional
         Threads that play and make tables; all processors by default.
     tol, ties

@@ -81,12 +81,12 @@ def tells_progress(function: Callable[P, T]) -> Callable[P, T]:
 def show_progress() -> Iterator[Report | None]:
     """Yield a callback that shows progress on standard error; None if that is no terminal.
 
-    It is a bar if the number of steps is known, else the intermediate result.
+    Progress is a bar if the number of steps is known, else the intermediate result.
 
     Returns
     -------
     context manager
-        Gives the callback, or None where standard error is not a terminal.
+        Yields the callback, or None if standard error is not a terminal.
 
     Examples
     --------

@@ -43,8 +43,8 @@ class GammaPoisson(PriorTable):
     arm_fields = frozenset({"range"})
 
     kind: Literal["gamma"] = "gamma"
-    shape: PriorWeight = Field(description="Events seen before, as if.")
-    rate: PriorWeight = Field(description="Pulls in which they were seen, as if.")
+    shape: PriorWeight = Field(description="Events that the prior is worth.")
+    rate: PriorWeight = Field(description="Pulls that the prior is worth.")
 
     @plain_init
     def __init__(self, shape: float, rate: float, *, kind: Any = "gamma") -> None:
@@ -232,8 +232,8 @@ class GammaExponential(PriorTable):
     arm_fields = frozenset({"range", "cap"})
 
     kind: Literal["exponential"] = "exponential"
-    shape: PriorWeight = Field(description="Events observed before, as if; above 1 without a cap.")
-    rate: PriorWeight = Field(description="Total time in which they were observed, as if.")
+    shape: PriorWeight = Field(description="Events that the prior is worth; above 1 without a cap.")
+    rate: PriorWeight = Field(description="Total time that the prior is worth.")
 
     @plain_init
     def __init__(self, shape: float, rate: float, *, kind: Any = "exponential") -> None:

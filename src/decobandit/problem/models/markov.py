@@ -77,7 +77,7 @@ class MarkovState(Frozen):
 
     mean: Number = Field(description="Expected reward of a pull.")
     next: Annotated[dict[Word, tuple[Chance, Word]], FirstErrorOfTable] = Field(
-        description="By outcome: its probability, and the next state. They sum to 1."
+        description="Probability and next state of every outcome; the probabilities sum to 1."
     )
     rest: Annotated[dict[Word, Chance], FirstErrorOfTable] | None = Field(
         default=None,

@@ -56,8 +56,8 @@ class NormalNormal(PriorTable):
     arm_fields = frozenset({"noise_sd", "drift_sd", "range"})
 
     kind: Literal["normal"] = "normal"
-    mean: Number = Field(description="Expected mean of the outcomes.")
-    sd: PositiveNumber = Field(description="Standard deviation of that mean.")
+    mean: Number = Field(description="Prior expectation of the mean outcome.")
+    sd: PositiveNumber = Field(description="Prior standard deviation of the mean outcome.")
 
     @plain_init
     def __init__(self, mean: float, sd: float, *, kind: Any = "normal") -> None:
@@ -293,10 +293,14 @@ class NormalGamma(PriorTable):
     arm_fields = frozenset({"range"})
 
     kind: Literal["normal-gamma"] = "normal-gamma"
-    mean: Number = Field(description="Expected mean of the outcomes.")
+    mean: Number = Field(description="Prior expectation of the mean outcome.")
     pulls: PositiveNumber = Field(description="Number of outcomes that the mean is worth.")
-    shape: PositiveNumber = Field(description="Of the precision, 1 / variance; above 0.5.")
-    rate: PositiveNumber = Field(description="Of the precision: its mean is shape / rate.")
+    shape: PositiveNumber = Field(
+        description="Shape of the gamma prior of the precision, 1 / variance; above 0.5."
+    )
+    rate: PositiveNumber = Field(
+        description="Rate of the same distribution, whose mean is shape / rate."
+    )
 
     @plain_init
     def __init__(
