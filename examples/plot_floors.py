@@ -58,7 +58,7 @@ floors = np.linspace(0.0, 1.0 / 3.0, 6)
 
 
 def outcome(floor: float, kind: str) -> tuple[float, float]:
-    """Expected successes, and the probability to declare an arm better than control."""
+    """Expected successes, and the probability of declaring an arm better than control."""
     design = Design(
         policies=["thompson"],
         control="arm-1",

@@ -241,7 +241,7 @@ class DesignResult(Tabular):
             f"Operating characteristics: {self.problem.described()}",
             {"control": self.design.control, "seed": self.design.seed},
             {name: every[name] for name in names if name in every},
-            "reject: probability to declare an arm better; type I error in null scenarios",
+            "reject: probability of declaring an arm better; type I error in null scenarios",
         )
 
     def tables(self) -> Tables:

@@ -254,7 +254,7 @@ class _Search:
 
 
 def _declares_best(row: Characteristics) -> tuple[float, float]:
-    """Return the probability to declare a best arm, and its standard error."""
+    """Return the probability of declaring a best arm, and its standard error."""
     error = None if row.errors is None else row.errors["reject_best"]
     assert row.reject_best is not None
     return row.reject_best, error if isinstance(error, float) else 0.0

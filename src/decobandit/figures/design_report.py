@@ -331,7 +331,7 @@ def _densities(problem: Problem) -> Markup | None:
 
 
 def _power_curve(size: SampleSize) -> Markup:
-    """Draw the power at every horizon that was tried, and the power asked for."""
+    """Draw the power at every horizon that was tried, and the required power."""
     full = size.result.design.draws
     points = [(one.horizon, one.power) for one in size.tried if one.draws in (None, full)]
     horizons, powers = map(list, zip(*sorted(points), strict=True))
