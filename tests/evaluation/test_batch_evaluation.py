@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from decobandit import Problem, Reward, Terminal, evaluate, make_policy, optimum
+from decobandit.joint import ArmStates
 from decobandit.policies import Policy
 from decobandit.problem import State
 from helpers.batch_oracles import random_problem
@@ -117,3 +118,27 @@ def test_the_command_compares_with_the_bound() -> None:
     )
     assert [each["policy"] for each in run.json["policies"]] == ["deco", "greedy"]
     assert all(each["certified_gap_percent"] >= 0 for each in run.json["policies"])
+
+
+def test_expected_rewards_are_found_for_the_pulls_that_are_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Greedy gives a whole batch to one arm, or splits ties evenly: no other number of units."""
+    problem = Problem.uniform(arms=2, horizon=3, pulls_per_stage=20, repeat=True, unit=2)
+    asked, all_expected = set[int](), ArmStates.all_expected
+
+    def noted(arm: ArmStates, code: int, pulls: int, unit: int) -> np.ndarray:
+        asked.add(pulls)
+        return all_expected(arm, code, pulls, unit)
+
+    monkeypatch.setattr(ArmStates, "all_expected", noted)
+    policy, made = make_policy(problem, "greedy"), set[int]()
+    evaluate(
+        problem,
+        policy,
+        watch=lambda stage, occupied: made.update(
+            int(n) for one in occupied for n in 2 * np.flatnonzero(one.masses.any(axis=0))
+        ),
+    )
+    assert asked == made - {0}
+    assert len(asked) < 10

@@ -255,7 +255,9 @@ class Forward:
             place = own[answers.rows].astype(np.int64) * most + given
             masses = np.bincount(place, weights, (top + 1) * most).reshape(-1, most).astype(float)
             base, factor = arm.group.reward_base[t], arm.group.reward_factor[t]
-            for units in range(0 if self.problem.is_restless else 1, most):
+            for units in np.flatnonzero(masses.any(axis=0)).tolist():
+                if units == 0 and not self.problem.is_restless:
+                    continue
                 if deployed:
                     value = self._mean(k, top)
                 else:
