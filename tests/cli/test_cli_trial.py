@@ -84,7 +84,7 @@ def test_a_contradicting_outcome_is_refused_and_a_correction_is_logged(
     deco("trial", "tell", "pilot", slot["id"], 1, "--db", db)
     refused = deco("trial", "tell", "pilot", slot["id"], 0, "--db", db)
     assert refused.code == 2
-    assert "another outcome is on record" in refused.err
+    assert "another outcome is recorded" in refused.err
     corrected = deco(
         "trial", "correct", "pilot", slot["id"], 0, "--reason", "misread", "--db", db, "--json"
     ).json

@@ -249,7 +249,7 @@ def test_forms_for_subjects_reasons_unmasking_and_closing(chromium: Any, served:
         page.get_by_label("Reason to unmask").fill("call of the ward")
         page.get_by_role("button", name="Unmask").click()
         page.locator("dialog").get_by_role("button", name="Unmask").click()
-        page.get_by_text("is on record").wait_for()
+        page.get_by_text("records that you were told").wait_for()
         assert page.locator("#arm").text_content() in ("PLACEBO", "VERUM")
         page.get_by_role("link", name="Back to the trial").click()
         page.locator("summary", has_text="Cancel allocation").click()

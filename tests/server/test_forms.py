@@ -44,7 +44,7 @@ def test_forms_that_are_sent_twice_count_once(site: Site) -> None:
     assert [event.kind for event in trial.events()] == ["created", "asked", "told"]
     other = browser.post(tell, data={"key": "k2", "outcome": "bad"})
     assert other.status_code == 409
-    assert "Another outcome is on record" in other.text
+    assert "Another outcome is recorded" in other.text
     assert trial.allocations()[0].outcome == 1
 
 

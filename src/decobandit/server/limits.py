@@ -372,7 +372,7 @@ class RecordReaders:
         """Return the pieces of a text that is computed at once, so that failures become errors."""
         with self.one(person):
             if len(self._unread[person]) >= MAX_UNREAD:
-                raise busy("read the exports that were asked for before", seconds=5)
+                raise busy("read the exports requested before", seconds=5)
             unread = _Unread()
             self._unread[person].add(unread)
             try:

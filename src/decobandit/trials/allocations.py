@@ -235,7 +235,7 @@ def _check_counts(slot: Allocation, event: str, parts: Mapping[str, ArmPulls]) -
     if event == "told" and slot.has_states and not slot.pending:
         full = list(parts)
     if full and slot.arm in full:
-        raise Contradiction("another outcome is on record; an administrator can correct it")
+        raise Contradiction("another outcome is recorded; an administrator can correct it")
     if full:
         raise Contradiction("more outcomes than pulls are pending in this allocation", *full)
 
@@ -405,5 +405,5 @@ def check_order(kinds: Kinds, allocations: Iterable[Allocation]) -> None:
         try:
             known_of(kinds[arm], parts)
         except ValueError:  # its text names the state, which blinded users must not read
-            rule = "the outcomes cannot follow those on record of this arm"
+            rule = "the outcomes cannot follow those recorded for this arm"
             raise BadOutcome(rule, field="outcome") from None

@@ -286,7 +286,7 @@ class Change:
     kind: str = doc("closed, reopened, archived, locked, unlocked, limited, unmasked or reviewed.")
     by: str = doc("Sender of the request.")
     at: str = doc("ISO 8601, UTC.")
-    reason: str = doc("Why; empty where none is on record.")
+    reason: str = doc("Reason; empty if none is recorded.")
     category: str | None = doc("Of an unmasking: planned, emergency or inadvertent.", default=None)
     up_to: int | None = doc("Of a review: number of the last event.", default=None)
 

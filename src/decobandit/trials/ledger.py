@@ -245,7 +245,7 @@ class Ledger:
         taken = self.look_alike(subject)
         if taken is not None:
             raise Contradiction(
-                f"subject: {subject!r} is on record as {taken!r}, which has an allocation; use "
+                f"subject: {subject!r} is recorded as {taken!r}, which has an allocation; use "
                 "that spelling, or one that differs in more than case, blanks or alphabet"
             )
         self._check_running()

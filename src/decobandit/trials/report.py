@@ -300,7 +300,7 @@ def inference_of(
         probabilities = np.zeros((len(complete), ledger.problem.n_arms))
     outcomes = _outcomes(ledger)
     if outcomes is None:
-        reasons.setdefault("sequence", "only sums of several outcomes are on record")
+        reasons.setdefault("sequence", "only sums of several outcomes are recorded")
     if EXACT not in reasons:
         if ledger.waited:
             reasons[EXACT] = "arms were allocated while outcomes were pending"

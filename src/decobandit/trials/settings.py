@@ -191,7 +191,7 @@ class TrialSettings:
             raise TrialError(f"the trial cannot be used: {error}") from None
 
         def no_prices(problem: Problem, tol: float) -> DualSolution:
-            raise TrialError("the policy asks for prices, and the trial has none on record")
+            raise TrialError("the policy needs prices, and the log of the trial has none")
 
         prices: dict[str, Any] = {"solver": no_prices}
         if self.solution is not None:
@@ -310,7 +310,7 @@ def _check_restless(problem: Problem, rules: Rules | None) -> None:
     for group in problem.groups:
         if len(group.model.first_states()[0]) > 1:
             name = problem.arms[group.members[0]].name
-            rule = f"give the state of arm {name!r} as first, not chances"
+            rule = f"give the state of arm {name!r} as first, not probabilities"
             raise Unsupported(f"a trial begins in known states: {rule}", field="arms")
 
 

@@ -103,7 +103,7 @@ REFUSALS = {  # by what the program prints
     "the allocation was cancelled": "conflict",
     "the allocation has no outcome to correct": "conflict",
     "the allocation has an outcome and cannot": "conflict",
-    "another outcome is on record": "conflict",
+    "another outcome is recorded": "conflict",
     "no such allocation": "not_found",
     "no trial is called": "not_found",
 }

@@ -46,7 +46,7 @@ _DOCUMENTED = {
     404: "No such trial, allocation or token.",
     405: "The path has other methods.",
     408: "The body came too slowly.",
-    409: "The request contradicts what is on record, or no slot is free.",
+    409: "The request contradicts what is recorded, or no slot is free.",
     413: "The body is too large.",
     415: "The body is not application/json.",
     422: "The request is malformed.",
