@@ -371,3 +371,22 @@ def test_the_variance_at_a_truth_is_that_of_all_paths(name: str) -> None:
     assert exact.variance == pytest.approx(
         weights @ rewards**2 - (weights @ rewards) ** 2, abs=1e-12
     )
+
+
+@pytest.mark.parametrize("pulls", [1, 2])
+@pytest.mark.parametrize("deploy", [0.0, 4.0])
+@pytest.mark.parametrize("policy", ["greedy", "deco"])
+def test_random_ties_do_not_overspend(policy: str, deploy: float, pulls: int) -> None:
+    """Exact values against episodes; before a deployment ties go by pulls, whatever the rule."""
+    arms = [Arm(name=name, cost=cost) for name, cost in zip("abc", (1.0, 2.0, 1.0), strict=True)]
+    end = Terminal(deploy=deploy) if deploy else None
+    problem = Problem(arms=arms, horizon=3, pulls_per_stage=pulls, budget=4.0, terminal=end)
+    found = evaluate(problem, policy, ties="random")
+    assert found.value == pytest.approx(evaluate(problem, policy, ties="first").value, abs=1e-12)
+    assert found.value <= optimum(problem).value + 1e-12
+    (result,) = simulate(problem, [policy], draws=2000, ties="random").results
+    estimate = result.estimates.by_method["plain"]
+    assert found.value == pytest.approx(estimate.value, abs=5 * estimate.value_se)
+    at_truth = evaluate(problem, policy, ties="random", truth=(0.3, 0.5, 0.5))
+    assert at_truth.probability == pytest.approx(1.0, abs=1e-12)
+    assert float(np.dot(at_truth.arm_pulls, (1.0, 2.0, 1.0))) <= 4.0 + 1e-9

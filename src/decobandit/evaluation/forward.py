@@ -390,11 +390,12 @@ class Forward:
 def merges(policy: Policy, truth: Any = None) -> bool:
     """Whether exchangeable arms may be merged, as long as positions break no tie.
 
-    At a truth only under random ties: pulls of single arms are reported.
+    At a truth only under random ties: pulls of single arms are reported. Where money or resources
+    are short, ties are never random, and policies with random ones are not asked about positions.
     """
-    symmetric = policy.symmetric or policy.has_table
-    decided = policy.ties == "random" if truth is not None else policy.ties not in ("first", "last")
-    return symmetric and decided
+    symmetric, random = policy.symmetric or policy.has_table, policy.ties == "random"
+    decided = random if truth is not None else policy.ties not in ("first", "last")
+    return symmetric and decided and not (random and policy.problem.may_wait)
 
 
 def check_table(policy: Policy, stage: int) -> None:

@@ -400,6 +400,9 @@ class IndexPolicy(Policy):
 
     def allotments(self, stage: int, states: States) -> Allotments:
         """With random ties, every set of arms that they may lead to."""
+        if self.problem.may_wait and stage < self.problem.horizon and not self.randomised:
+            every = np.arange(len(states))  # ties go by pulls and position there
+            return every, self.allocate_many(stage, states), np.ones(len(states))
         number = round(self.problem.pulls[stage])
         if self.randomised or self.ties != "random" or number == 1 or self.batches:
             return super().allotments(stage, states)
