@@ -663,10 +663,10 @@ def test_results_are_plain_and_readable() -> None:
     assert repr(there).startswith("Evaluation(deco at 0.25, 0.5: value ")
 
 
-class Tabled(IndexPolicy):
+class TableAlone(IndexPolicy):
     """The posterior mean and a bonus, as a table alone."""
 
-    name = "tabled"
+    name = "table-alone"
 
     def stage_index(self, stage: int) -> np.ndarray:
         states = [(n, g) for n in range(stage + 1) for g in range(n + 1)]
@@ -674,10 +674,10 @@ class Tabled(IndexPolicy):
         return np.array([row] * len(self.problem.groups))
 
 
-class Written(IndexPolicy):
+class IndexAlone(IndexPolicy):
     """The same by `index`."""
 
-    name = "written"
+    name = "index-alone"
 
     def index(self, stage: int, group: int, stats: np.ndarray) -> np.ndarray:
         n = stats.sum(axis=-1)
@@ -691,7 +691,7 @@ def test_a_table_of_indices_alone_is_a_policy(
     pulls: int, truth: tuple[float, ...] | None, ties: TieRule
 ) -> None:
     problem = Problem.uniform(arms=3, horizon=4, pulls_per_stage=pulls)
-    tabled, written = Tabled(problem, ties=ties), Written(problem, ties=ties)
+    tabled, written = TableAlone(problem, ties=ties), IndexAlone(problem, ties=ties)
     found = evaluate(problem, tabled, truth=truth)
     expected = evaluate(problem, written, truth=truth)
     assert found.value == pytest.approx(expected.value, abs=1e-12)
