@@ -42,3 +42,11 @@ def test_names_that_can_be_told_apart_are_allowed(tmp_path: Path) -> None:
     with open_store(tmp_path / "t.db") as store:
         for name in ("pilot", "Pilot", "pilot.", "\u043f\u0438\u043b\u043e\u0442", "..."):
             create_trial(PROBLEM, name=name, db=store)
+
+
+def test_a_cancelled_allocation_of_nobody_frees_no_subject(tmp_path: Path) -> None:
+    with open_store(tmp_path / "t.db") as store:
+        trial = create_trial(PROBLEM, db=store)
+        trial.ask(subject="\u2800")  # looks like nothing
+        trial.cancel(trial.ask().id, reason="did not come")
+        assert trial.read().look_alike("\u3164") == "\u2800"

@@ -552,9 +552,9 @@ class Ledger:
             reasons = tuple(dict.fromkeys((*so_far.reasons, reason)))
             count = so_far.count + pending
             self.cancellations[by, arm] = CancellationCount(by, arm, count, reasons)
-        if not after.told:
-            self.subjects.pop(after.subject or "", None)
-            for key in look_alike_keys(after.subject or ""):
+        if not after.told and after.subject is not None:
+            self.subjects.pop(after.subject, None)
+            for key in look_alike_keys(after.subject):
                 self._look_alikes.pop(key, None)
 
     def _count(self, slot: Allocation, by: int) -> None:
