@@ -8,7 +8,7 @@ often, nine visitors in ten do not see the best one. How many conversions can a 
 how many could any policy gain?
 """
 
-from decobandit import BetaBernoulli, Problem, State, make_policy, simulate, solve
+from decobandit import BetaBernoulli, Problem, State, make_policy, recommend, simulate, solve
 from decobandit.figures import regret_figure, show_figure
 
 problem = Problem.uniform(arms=10, horizon=300, prior=BetaBernoulli(good=2, bad=18))
@@ -54,7 +54,7 @@ show_figure(figure)
 
 state = State.parse("1/12,0/9,3/14,2/11,0/8,1/10,4/21,0/0,1/9,0/6")
 deco = policies[0]
-terms = deco.terms(state.total, state)
+terms = recommend(problem, state, deco).arms
 for position in deco.indices(state.total, state).argsort()[::-1][:4]:
     name, of = problem.arms[position].name, terms[position]
     print(

@@ -11,7 +11,7 @@ two extremes the policy balances successes in the pilot against information.
 import numpy as np
 from matplotlib import pyplot as plt
 
-from decobandit import Problem, State, Terminal, evaluate, make_policy
+from decobandit import Problem, State, Terminal, evaluate, make_policy, recommend
 from decobandit.figures import policy_style
 
 pilot = Problem.uniform(arms=3, horizon=24)
@@ -72,7 +72,7 @@ for later in (1, 1000):
     policy = make_policy(problem, "deco")
     (arm,) = policy.choose(state)
     choices[later] = problem.arms[arm].name
-    terms = policy.terms(state.total, state)
+    terms = recommend(problem, state, policy).arms
     worth = ", ".join(f"{each.value_of_information:.3f}" for each in terms)
     print(f"{later:4} later patients: {choices[later]}; value of information {worth}")
 

@@ -30,8 +30,7 @@ DRAWING = FOUR[:3]
 
 def make(policy: type[Any], problem: Problem) -> Any:
     """The policy, with a coarse grid where it has one: laws and values do not need a fine one."""
-    grid = {"points": 150} if issubclass(policy, IdsPolicy) else {}
-    return policy(problem, **grid)
+    return policy(problem)
 
 
 def played_once(policy: Any, stage: int, state: State, number: int, seed: int) -> Any:

@@ -80,7 +80,11 @@ def test_an_edit_in_a_called_kernel_is_seen_and_equal_sources_share_code(
     after = run(copy)
     assert after[:2] == [3, 0]
     assert after[3] != before[3]
-    assert after[4] == before[4]  # index_roots.py calls nothing of layout.py: it keeps its code
+    with (layout.parent / "ties.py").open("a", encoding="utf-8") as file:
+        file.write("# called by index_play.py, not by index_roots.py, which keeps its code\n")
+    later = run(copy)
+    assert later[3] != after[3]
+    assert later[4] == after[4]
     assert run(copy_package(tmp_path / "two"))[:2] == [0, 1]
 
 
@@ -158,7 +162,7 @@ def test_records_that_kernels_take_belong_to_the_content_of_all_of_them(
 ) -> None:
     copy = copy_package(tmp_path / "one")
     before = run(copy)
-    with (copy / "decobandit" / "prices" / "kernels" / "pricing.py").open("a") as file:
+    with (copy / "decobandit" / "prices" / "kernels" / "bands.py").open("a") as file:
         file.write("# the order of fields is part of the code\n")
     assert all(one != two for one, two in zip(before[3:], run(copy)[3:], strict=True))
 

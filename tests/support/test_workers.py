@@ -21,7 +21,6 @@ from decobandit.joint import joint_sweep, optimum
 from decobandit.policies import (
     CalibratedPolicy,
     KlUcbPolicy,
-    OptimalPolicy,
     upper_bounds,
 )
 from decobandit.prices import band_market as market_module
@@ -89,7 +88,7 @@ def gittins(number: int | None) -> object:
 
 
 def cones(number: int | None) -> object:
-    return Cones(SMALL, np.full(6, 0.5), workers=number).terms(0, 0, (0, 0))
+    return Cones(several(20), np.full(20, 0.5), workers=number).terms(0, 0, (0, 0))
 
 
 def a_curve(number: int | None) -> object:
@@ -116,7 +115,6 @@ COMPUTE: dict[str, Callable[[int | None], object]] = {
     "dual_value": lambda n: dual_value(SMALL, np.full(6, 0.5), workers=n),
     "optimum": lambda n: optimum(SMALL, workers=n),
     "optimum of two arms": lambda n: optimum(Problem.uniform(arms=2, horizon=20), workers=n),
-    "optimal policy": lambda n: OptimalPolicy(SMALL, workers=n),
     "simulate": lambda n: simulate(SMALL, [KlUcbPolicy(SMALL)], draws=2, per_draw=1, workers=n),
     "tables in a simulation": tabled,
     "tables in an evaluation": evaluated,

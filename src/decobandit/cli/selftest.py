@@ -18,6 +18,8 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import Literal
 
@@ -224,8 +226,8 @@ CHECKS: tuple[Checks, ...] = (
 
 # what numbers depend on, besides our own code
 PACKAGES = ("numpy", "numba", "llvmlite", "scipy", "highspy", "pydantic", "sqlalchemy")
-TITLES = ("area", "checked", "against", "expected", "found", "within", "verdict")
-WORD_TITLES = ("area", "checked", "against", "verdict")
+TITLES = ("checked", "against", "expected", "found", "within", "verdict")
+WORD_TITLES = ("checked", "against", "verdict")
 ABOUT = (
     "Each number below was computed on this machine and compared with one that decobandit did not "
     "compute: published by others, found by a slow version in plain Python, by a linear program, "
@@ -264,7 +266,7 @@ class Selftest:
             rule = "" if check.rule == "equal" else f"{check.rule} "
             numbers = (f"{rule}{check.expected:.10g}", f"{check.found:.10g}")
             verdict = (f"{check.tolerance:.1g}", "holds" if check.ok else "FAILED")
-            cells = (check.area, check.what, check.oracle, *numbers, *verdict)
+            cells = (check.what, check.oracle, *numbers, *verdict)
             return cells if check.ok else [*map(Markup("<strong>{}</strong>").format, cells)]
 
         number, failed = len(self.checks), len(self.failed)
@@ -272,7 +274,10 @@ class Selftest:
         packages = ("package", "version")
         parts = [
             section(verdict, paragraph(ABOUT)),
-            section("Checks", table(TITLES, map(row, self.checks), words=WORD_TITLES)),
+            *(
+                section(area.capitalize(), table(TITLES, map(row, checks), words=WORD_TITLES))
+                for area, checks in groupby(self.checks, attrgetter("area"))
+            ),
             section("Installed", table(packages, self.installed.items(), words=packages)),
         ]
         about = f"{self.made_at[:19].replace('T', ' ')} UTC, in {self.seconds:.0f} s"
