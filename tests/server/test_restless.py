@@ -52,7 +52,7 @@ def test_page_has_a_field_for_every_arm(site):
     page, asked = f"/trials/{trial.id}", trial.ask()
     text = browser.get(page).text
     assert text.count('name="seen"') == 2
-    assert "The states of all arms after the stage" in text
+    assert "Enter the states of all arms after the stage" in text
     action = f"{page}/allocations/{asked.id}/tell"
     form = {"key": "t", "other": ["press", "lathe"], "seen": ["0", ""]}
     assert browser.post(action, data=form).status_code == 422
