@@ -68,9 +68,9 @@ def reproduction_report() -> str:
     figure = new_figure((6.4, 11.0))
     figure.subplots()
     said = [Verdict("DeCo is comparable to FH-Gittins", "in part", "2 arms: 1.58; " * 12)]
-    parts = [table1.section([wide] * 7), batches.section([batch] * 42)]
     drawn = Section("Figure 3", ["Regret."], figure=figure)
-    return reproduction_page("deco reproduce all --scale paper", [*parts, drawn], said)
+    parts = [table1.section([wide] * 7), drawn, batches.section([batch] * 42)]  # as in use
+    return reproduction_page("deco reproduce all --scale paper", parts, said)
 
 
 def selftest_report() -> str:
@@ -96,7 +96,7 @@ REPORTS = {
 
 @pytest.mark.parametrize(
     ("kind", "least", "most"),
-    [("design", 3, 8), ("trial", 3, 6), ("reproduction", 3, 6), ("selftest", 2, 4)],
+    [("design", 3, 8), ("trial", 3, 6), ("reproduction", 3, 5), ("selftest", 2, 4)],
 )
 def test_a_report_prints_on_a4_without_cuts(
     chromium: Any, tmp_path: Path, kind: str, least: int, most: int
